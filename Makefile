@@ -1,0 +1,45 @@
+# Everything a person or CI does with this repository is a target here: `make help` lists them.
+SHELL        := /bin/sh
+STAGES       := $(notdir $(patsubst %/main.go,%,$(wildcard workers/*/main.go)))
+GOLANGCI     := build/tools/golangci-lint
+GOLANGCI_VER := v2.15.0
+SCRIPT       ?= demo/sample.txt
+
+.PHONY: help setup build demo demo-baseline test lint bench verify clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install the tools the stages run (apt; asks dpkg first)
+	@./scripts/setup.sh
+
+build: ## build bin/fleet and bin/workers/NAME
+	@mkdir -p bin/workers
+	go build -o bin/fleet ./cmd/fleet
+	@for s in $(STAGES); do go build -o bin/workers/$$s ./workers/$$s || exit 1; done
+
+demo: setup build ## a recording becomes captioned clips, measured (SCRIPT=file for your own words)
+	go run ./demo -script $(SCRIPT)
+
+demo-baseline: setup ## the bare tools by hand on the same recording, for comparison
+	go run ./demo -script $(SCRIPT) -baseline
+
+test: setup build ## all tests: race detector, shuffled
+	./scripts/test.sh
+
+lint: $(GOLANGCI) ## golangci-lint, with the package arrows
+	go vet ./...
+	$(GOLANGCI) run ./...
+
+$(GOLANGCI):
+	@mkdir -p build/tools
+	GOBIN=$(CURDIR)/build/tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VER)
+
+bench: ## measured comparisons, as a table and in build/
+	./scripts/bench.sh
+
+verify: ## what is generated or tidied is what is committed
+	./scripts/verify.sh
+
+clean: ## remove what was built
+	rm -rf bin build
