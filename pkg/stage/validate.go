@@ -1,0 +1,162 @@
+package stage
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// The bounds that come from outside, by their public sources.
+const (
+	// MaxStopTimeout is the longest stop timeout on Fargate (Amazon ECS API
+	// Reference, ContainerDefinition, stopTimeout).
+	MaxStopTimeout = 120 * time.Second
+	// MaxPoll is the longest long poll (Amazon SQS API Reference, ReceiveMessage).
+	MaxPoll = 20 * time.Second
+	// MaxVisibility is the longest visibility timeout (Amazon SQS Developer Guide,
+	// "Amazon SQS message quotas").
+	MaxVisibility = 12 * time.Hour
+	// MaxDelay is the longest per-message delay (same page).
+	MaxDelay = 15 * time.Minute
+	// MinRetention and MaxRetention bound a queue's retention (same page).
+	MinRetention = time.Minute
+	MaxRetention = 14 * 24 * time.Hour
+	// MinProtection and MaxProtection bound the expiry of task scale-in protection
+	// (Amazon ECS Developer Guide, "Task scale-in protection endpoint").
+	MinProtection = time.Minute
+	MaxProtection = 2880 * time.Minute
+)
+
+// FieldError says which value of which stage breaks which bound.
+type FieldError struct {
+	Stage string // empty for the graph as a whole
+	Field string
+	Value any
+	Bound string
+}
+
+// Error returns one line with stage, field, value and bound.
+func (e *FieldError) Error() string {
+	where := "pipeline"
+	if e.Stage != "" {
+		where = "stage " + e.Stage
+	}
+	return fmt.Sprintf("%s: %s is %v, must be %s", where, e.Field, e.Value, e.Bound)
+}
+
+// checks collects the errors of one stage.
+type checks struct {
+	stage string
+	errs  []error
+}
+
+func (c *checks) must(ok bool, field string, value any, bound string, args ...any) {
+	if !ok {
+		c.errs = append(c.errs, &FieldError{c.stage, field, value, fmt.Sprintf(bound, args...)})
+	}
+}
+
+var namePattern = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
+
+// The longest names; a queue's name with environment, stage and endings has 80
+// bytes at most (Amazon SQS Developer Guide, "Amazon SQS standard queue quotas").
+const (
+	maxName = 32
+	maxEnv  = 20
+)
+
+func validName(s string, longest int) bool { return len(s) <= longest && namePattern.MatchString(s) }
+
+func validateEnv(env string) error {
+	c := checks{}
+	c.must(validName(env, maxEnv), "Env", quoted(env), "lower-case letters, digits and single hyphens, beginning with a letter, at most %d bytes", maxEnv)
+	return errors.Join(c.errs...)
+}
+
+func quoted(s string) string { return fmt.Sprintf("%q", s) }
+
+// Validate checks one stage, after its defaults. The error joins a *FieldError
+// for every bound that is broken.
+func (s Stage) Validate() error {
+	s = s.WithDefaults()
+	c := &checks{stage: s.Name}
+	c.must(validName(s.Name, maxName), "Name", quoted(s.Name), "lower-case letters, digits and single hyphens, beginning with a letter, at most %d bytes", maxName)
+	c.must(s.Summary != "", "Summary", quoted(s.Summary), "one line for people")
+	c.must(s.Queue == FIFO || s.Queue == Standard, "Queue", quoted(string(s.Queue)), "%s or %s", FIFO, Standard)
+	c.must(s.Next != s.Name, "Next", quoted(s.Next), "another stage")
+	c.must(!s.FanOut || s.Next != "", "Next", quoted(s.Next), "the stage of the parts, as the stage fans out")
+	c.must(!s.FanOut || !s.Join, "Join", s.Join, "false, as the stage fans out")
+	s.Profile.check(c)
+	s.Durations.check(c, s.Profile)
+	s.Retry.check(c, s.Queue)
+	s.Breaker.check(c, s.Profile.Slots)
+	return errors.Join(c.errs...)
+}
+
+func (p Profile) check(c *checks) {
+	c.must(p.Slots >= 1, "Profile.Slots", p.Slots, "at least 1")
+	c.must(p.MinTasks >= 0, "Profile.MinTasks", p.MinTasks, "at least 0")
+	c.must(p.MaxTasks >= max(1, p.MinTasks), "Profile.MaxTasks", p.MaxTasks, "at least 1 and MinTasks, %d", p.MinTasks)
+	c.must(p.MaxTasks*p.Slots <= p.Ceiling, "Profile.Ceiling", p.Ceiling, "at least MaxTasks x Slots, %d", p.MaxTasks*p.Slots)
+	c.must(p.MaxInput >= 1, "Profile.MaxInput", p.MaxInput, "at least 1 byte")
+	c.must(p.TimeLimit > 0, "Profile.TimeLimit", p.TimeLimit, "above 0")
+	c.must(p.CPU >= 1, "Profile.CPU", p.CPU, "at least 1")
+	c.must(p.Memory >= 1, "Profile.Memory", p.Memory, "at least 1 MiB")
+}
+
+func wholeSeconds(d time.Duration) bool { return d >= time.Second && d%time.Second == 0 }
+
+func (d Durations) check(c *checks, p Profile) {
+	c.must(wholeSeconds(d.Visibility) && d.Visibility <= MaxVisibility, "Durations.Visibility", d.Visibility, "whole seconds from 1s to %v", MaxVisibility)
+	c.must(d.Lease > 0 && d.Lease <= d.Visibility, "Durations.Lease", d.Lease, "above 0 and at most Visibility, %v", d.Visibility)
+	c.must(d.Beat > 0 && d.Beat <= d.Visibility/2, "Durations.Beat", d.Beat, "above 0 and at most half of Visibility, %v", d.Visibility/2)
+	c.must(d.Beat <= d.Lease/2, "Durations.Beat", d.Beat, "at most half of Lease, %v", d.Lease/2)
+	c.must(wholeSeconds(d.Poll) && d.Poll <= min(MaxPoll, d.Drain), "Durations.Poll", d.Poll, "whole seconds from 1s to the smaller of %v and Drain, %v", MaxPoll, d.Drain)
+	c.must(d.Drain > 0, "Durations.Drain", d.Drain, "above 0")
+	c.must(d.Grace > 0, "Durations.Grace", d.Grace, "above 0")
+	c.must(d.Settle > 0, "Durations.Settle", d.Settle, "above 0")
+	c.must(d.StopTimeout > d.Drain+d.Grace+d.Settle, "Durations.StopTimeout", d.StopTimeout, "more than Drain + Grace + Settle, %v", d.Drain+d.Grace+d.Settle)
+	c.must(d.StopTimeout <= MaxStopTimeout, "Durations.StopTimeout", d.StopTimeout, "at most %v", MaxStopTimeout)
+	c.must(d.Protection >= MinProtection && d.Protection <= MaxProtection && d.Protection%time.Minute == 0, "Durations.Protection", d.Protection, "whole minutes from %v to %v", MinProtection, MaxProtection)
+	c.must(p.TimeLimit < d.Protection, "Profile.TimeLimit", p.TimeLimit, "less than Durations.Protection, %v", d.Protection)
+	c.must(wholeSeconds(d.Retention) && d.Retention >= MinRetention && d.Retention < MaxRetention, "Durations.Retention", d.Retention, "whole seconds from %v to less than %v", MinRetention, MaxRetention)
+	c.must(wholeSeconds(d.DLQRetention) && d.DLQRetention <= MaxRetention && d.DLQRetention > d.Retention, "Durations.DLQRetention", d.DLQRetention, "whole seconds, more than Retention, %v, and at most %v", d.Retention, MaxRetention)
+}
+
+func (r Retry) check(c *checks, kind Kind) {
+	c.must(r.Attempts >= 1, "Retry.Attempts", r.Attempts, "at least 1")
+	c.must(len(r.Waits) >= r.Attempts-1, "Retry.Waits", r.Waits, "one for each of the %d retries", r.Attempts-1)
+	longest := MaxDelay // a standard queue's retry is a delayed message
+	if kind == FIFO {
+		longest = MaxVisibility / 2 // a FIFO queue's retry hides the message it holds
+	}
+	for i, w := range r.Waits {
+		c.must(w >= 0 && w+time.Duration(float64(w)*r.Jitter) <= longest, fmt.Sprintf("Retry.Waits[%d]", i), w, "0 to %v with its jitter", longest)
+	}
+	c.must(r.Jitter >= 0 && r.Jitter <= 1, "Retry.Jitter", r.Jitter, "0 to 1")
+	c.must(r.MaxRetryAfter >= 0 && r.MaxRetryAfter <= longest, "Retry.MaxRetryAfter", r.MaxRetryAfter, "0 to %v", longest)
+	c.must(r.Crashes >= 1, "Retry.Crashes", r.Crashes, "at least 1")
+	c.must(r.MaxReceives >= 2 && r.MaxReceives <= 1000, "Retry.MaxReceives", r.MaxReceives, "2 to 1000")
+}
+
+func (b Breaker) check(c *checks, slots int) {
+	c.must(b.Window > 0, "Breaker.Window", b.Window, "above 0")
+	c.must(b.Ratio > 0 && b.Ratio <= 1, "Breaker.Ratio", b.Ratio, "above 0 and at most 1")
+	c.must(b.MinSamples >= 1, "Breaker.MinSamples", b.MinSamples, "at least 1")
+	c.must(b.CallTime > 0, "Breaker.CallTime", b.CallTime, "above 0")
+	c.must(b.Open > 0, "Breaker.Open", b.Open, "above 0")
+	if b.CallTime > 0 {
+		reach := int(b.Window/b.CallTime) * max(1, slots)
+		c.must(b.MinSamples <= reach, "Breaker.MinSamples", b.MinSamples, "at most %d, the calls of %v that %d slots finish within Window, %v", reach, b.CallTime, slots, b.Window)
+	}
+}
+
+// Validate checks settings as a worker receives them.
+func (s Settings) Validate() error {
+	c := &checks{stage: s.Stage.Name}
+	c.must(s.Own.Stage == s.Stage.Name, "Settings.Own", quoted(s.Own.Stage), "the stage's own route")
+	c.must((s.Next == nil) == (s.Stage.Next == ""), "Settings.Next", s.Next, "the route to Next, %q", s.Stage.Next)
+	c.must((s.Join == nil) == !s.Stage.FanOut, "Settings.Join", s.Join, "a route exactly if the stage fans out")
+	return errors.Join(validateEnv(s.Environment), s.Stage.Validate(), errors.Join(c.errs...))
+}
