@@ -1,0 +1,142 @@
+package media
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// noIsolation remembers that this machine does not permit network namespaces, so that it is asked once.
+var noIsolation atomic.Bool
+
+// startIsolated starts a command in a group of its own that dies with the calling thread, without network if
+// the machine permits that. The caller must keep its thread until the command has ended.
+func startIsolated(command func() *exec.Cmd) (*exec.Cmd, error) {
+	if !noIsolation.Load() {
+		cmd := command()
+		cmd.SysProcAttr = withoutNetwork(base())
+		err := cmd.Start()
+		if err == nil || !isRefused(err) {
+			return cmd, err
+		}
+	}
+	cmd := command()
+	cmd.SysProcAttr = base()
+	err := cmd.Start()
+	if err == nil {
+		noIsolation.Store(true)
+	}
+	return cmd, err
+}
+
+func base() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// withoutNetwork puts the child into an empty network namespace; without privileges that takes a user
+// namespace as well, in which the user stays who it is.
+func withoutNetwork(attr *syscall.SysProcAttr) *syscall.SysProcAttr {
+	attr.Cloneflags = syscall.CLONE_NEWNET
+	if os.Geteuid() != 0 {
+		attr.Cloneflags |= syscall.CLONE_NEWUSER
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+	}
+	return attr
+}
+
+func isRefused(err error) bool {
+	for _, refusal := range []error{syscall.EPERM, syscall.EACCES, syscall.EINVAL, syscall.ENOSYS, syscall.ENOSPC, syscall.EUSERS} {
+		if errors.Is(err, refusal) {
+			return true
+		}
+	}
+	return false
+}
+
+// apply sets the limits of a process that has just started. It has not read its first argument yet, or is
+// about to: limits also bind what it already holds.
+func (l Limits) apply(pid int) error {
+	cpu := uint64((orDefault(l.CPU, DefaultCPU) + time.Second - 1) / time.Second)
+	for resource, limit := range map[int]unix.Rlimit{
+		unix.RLIMIT_CPU:   {Cur: cpu, Max: cpu + 1}, // SIGXCPU first, SIGKILL for a tool that ignores it
+		unix.RLIMIT_AS:    {Cur: uint64(orDefault(l.Memory, DefaultMemory)), Max: uint64(orDefault(l.Memory, DefaultMemory))},
+		unix.RLIMIT_FSIZE: {Cur: uint64(orDefault(l.File, DefaultFile)), Max: uint64(orDefault(l.File, DefaultFile))},
+		unix.RLIMIT_CORE:  {},
+	} {
+		// A process that has ended already needs no limit.
+		if err := unix.Prlimit(pid, resource, &limit, nil); err != nil && !errors.Is(err, unix.ESRCH) {
+			return err
+		}
+	}
+	return nil
+}
+
+func orDefault[T ~int64](v, def T) T {
+	if v == 0 {
+		return def
+	}
+	return v
+}
+
+// stopWith stops the group when ctx ends: first politely, then for certain. The returned function ends the
+// watch and returns when nothing more will be sent.
+func stopWith(ctx context.Context, pid int) func() {
+	ended, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		select {
+		case <-ended:
+			return
+		case <-ctx.Done():
+			killGroup(pid, syscall.SIGTERM)
+		}
+		grace := time.NewTimer(KillGrace)
+		defer grace.Stop()
+		select {
+		case <-ended:
+		case <-grace.C:
+			killGroup(pid, syscall.SIGKILL)
+			<-ended
+		}
+	}()
+	return func() { close(ended); <-gone }
+}
+
+// awaitExit returns when the process has ended, and leaves it to be reaped.
+func awaitExit(pid int) {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+func killGroup(pid int, signal syscall.Signal) { _ = syscall.Kill(-pid, signal) }
+
+// capture keeps the first max bytes that are written to it and counts lines.
+type capture struct {
+	max     int
+	kept    []byte
+	lines   int
+	dropped bool
+}
+
+func (c *capture) Write(p []byte) (int, error) {
+	for _, b := range p {
+		if b == '\n' {
+			c.lines++
+		}
+	}
+	keep := min(len(p), c.max-len(c.kept))
+	c.kept = append(c.kept, p[:keep]...)
+	c.dropped = c.dropped || keep < len(p)
+	return len(p), nil
+}
