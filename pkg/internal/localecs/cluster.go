@@ -91,7 +91,7 @@ type Cluster struct {
 	tasks    map[string]*task // by the secret token in the URLs of its agent
 }
 
-// service is guarded by Cluster.mu.
+// service: Count and slots are guarded by Cluster.mu, the rest is fixed.
 type service struct {
 	Service
 	slots map[int]*slot // by ordinal, from 1
@@ -161,7 +161,7 @@ func (c *Cluster) Scale(name string, count int) error {
 	if err := wanted.Validate(); err != nil {
 		return err
 	}
-	s.Service = wanted
+	s.Count = count
 	c.settle(s)
 	return nil
 }
