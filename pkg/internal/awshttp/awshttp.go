@@ -1,0 +1,58 @@
+// Package awshttp holds the HTTP transport that every AWS client of the project uses. The SDK closes a request's body as
+// the round trip returns; on a kept-alive connection that can break the reply of a fast server while it is being read,
+// after the server has handed messages out. Here each request owns a copy of its body, so nobody else can close it.
+package awshttp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Bounds of the transport. Idle connections are plentiful because a worker holds one per poll, beat and send at a time.
+const (
+	idlePerHost   = 256
+	idleTimeout   = 90 * time.Second
+	dialTimeout   = 10 * time.Second
+	tlsTimeout    = 10 * time.Second
+	dialKeepAlive = 30 * time.Second
+)
+
+// Transport returns a new transport with its own connection pool. It sets no limit on how long a reply may take: long
+// polls are bounded by their contexts.
+func Transport() http.RoundTripper {
+	return ownBody{&http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialKeepAlive}).DialContext,
+		ForceAttemptHTTP2:   true,
+		MaxIdleConns:        0, // unbounded; the bound is per host
+		MaxIdleConnsPerHost: idlePerHost,
+		IdleConnTimeout:     idleTimeout,
+		TLSHandshakeTimeout: tlsTimeout,
+	}}
+}
+
+// ownBody gives each request its own copy of the body.
+type ownBody struct{ next *http.Transport }
+
+func (t ownBody) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return t.next.RoundTrip(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err = errors.Join(err, r.Body.Close()); err != nil {
+		return nil, fmt.Errorf("copy request body: %w", err)
+	}
+	own := r.Clone(r.Context())
+	own.Body = io.NopCloser(bytes.NewReader(body))
+	own.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	own.ContentLength = int64(len(body))
+	return t.next.RoundTrip(own)
+}
+
+// CloseIdleConnections lets http.Client.CloseIdleConnections reach the pool.
+func (t ownBody) CloseIdleConnections() { t.next.CloseIdleConnections() }

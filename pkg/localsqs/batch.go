@@ -1,0 +1,131 @@
+package localsqs
+
+import "regexp"
+
+const maxBatch = 10
+
+type failure struct {
+	Id          string
+	Code        string
+	Message     string
+	SenderFault bool
+}
+
+type batchOutput struct {
+	Successful []any
+	Failed     []failure `json:",omitempty"`
+}
+
+type success struct{ Id string }
+
+type sendBatchInput struct {
+	target
+	Entries []sendEntry
+}
+
+type deleteBatchInput struct {
+	target
+	Entries []deleteEntry
+}
+
+type visibilityBatchInput struct {
+	target
+	Entries []visibilityEntry
+}
+
+func (out *batchOutput) fail(id string, err error) {
+	e, ok := err.(*apiError)
+	if !ok {
+		e = errUnavailable("The service failed.")
+	}
+	out.Failed = append(out.Failed, failure{Id: id, Code: e.legacy, Message: e.message, SenderFault: e.fault() == "Sender"})
+}
+
+var batchID = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,80}$`)
+
+// checkBatch makes the checks that fail a batch as a whole.
+func checkBatch[E any](entries []E, id func(*E) string) error {
+	if len(entries) == 0 {
+		return prefixed("EmptyBatchRequest", "There should be at least one entry in the request.")
+	}
+	if len(entries) > maxBatch {
+		return prefixed("TooManyEntriesInBatchRequest", "Maximum number of entries per request are %d. You have sent %d.", maxBatch, len(entries))
+	}
+	seen := make(map[string]bool, len(entries))
+	for i := range entries {
+		id := id(&entries[i])
+		if !batchID.MatchString(id) {
+			return prefixed("InvalidBatchEntryId", "A batch entry id can only contain alphanumeric characters, hyphens and underscores. It can be at most 80 letters long.")
+		}
+		if seen[id] {
+			return prefixed("BatchEntryIdsNotDistinct", "Id %s repeated.", id)
+		}
+		seen[id] = true
+	}
+	return nil
+}
+
+func sendBatch(_ *Server, _ *call, q *queue, in *sendBatchInput, now int64) (any, error) {
+	if err := checkBatch(in.Entries, func(e *sendEntry) string { return e.Id }); err != nil {
+		return nil, err
+	}
+	drafts, errs, total := draftAll(in.Entries)
+	if total > maxMessageBytes {
+		return nil, prefixed("BatchRequestTooLong", "Batch requests cannot be longer than %d bytes. You have sent %d bytes.", maxMessageBytes, total)
+	}
+	out := &batchOutput{Successful: []any{}}
+	for i, d := range drafts {
+		err := errs[i]
+		if err == nil {
+			var sent *sendOutput
+			if sent, err = q.send(d, now); err == nil {
+				out.Successful = append(out.Successful, sent)
+				continue
+			}
+		}
+		out.fail(in.Entries[i].Id, err)
+	}
+	return out, nil
+}
+
+func draftAll(entries []sendEntry) (drafts []*draft, errs []error, total int) {
+	for i := range entries {
+		d, err := newDraft(&entries[i])
+		drafts, errs = append(drafts, d), append(errs, err)
+		if err == nil {
+			total += d.size
+		}
+	}
+	return drafts, errs, total
+}
+
+func deleteBatch(_ *Server, _ *call, q *queue, in *deleteBatchInput, now int64) (any, error) {
+	return each(in.Entries, func(e *deleteEntry) string { return e.Id }, func(e *deleteEntry) error { return entryHandle(q.settle(e, now)) })
+}
+
+func changeVisibilityBatch(_ *Server, _ *call, q *queue, in *visibilityBatchInput, now int64) (any, error) {
+	return each(in.Entries, func(e *visibilityEntry) string { return e.Id }, func(e *visibilityEntry) error { return entryHandle(q.changeVisibility(e, now)) })
+}
+
+// entryHandle gives an expired handle the code that it has inside a batch.
+func entryHandle(err error) error {
+	if e, ok := err.(*apiError); ok && e.expired {
+		return badRequest("ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid", "%s", e.message)
+	}
+	return err
+}
+
+func each[E any](entries []E, id func(*E) string, run func(*E) error) (any, error) {
+	if err := checkBatch(entries, id); err != nil {
+		return nil, err
+	}
+	out := &batchOutput{Successful: []any{}}
+	for i := range entries {
+		if err := run(&entries[i]); err != nil {
+			out.fail(id(&entries[i]), err)
+			continue
+		}
+		out.Successful = append(out.Successful, success{id(&entries[i])})
+	}
+	return out, nil
+}

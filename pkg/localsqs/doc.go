@@ -1,0 +1,11 @@
+// Package localsqs is an Amazon SQS compatible server for tests and for running a fleet on one machine. It speaks the
+// AWS JSON 1.0 protocol that current SDKs and the AWS CLI v2 use, and promises the documented behaviour of SQS: visibility,
+// FIFO groups, deduplication, delays, dead-letter queues, move tasks, limits and typed errors.
+//
+// A [Server] is an [net/http.Handler]; any number may live in one process, each with its own queues. Sub-package sqsclient
+// gives a ready client without sockets, usable inside testing/synctest bubbles. The server keeps everything in memory
+// unless [Options.Dir] names a directory.
+//
+// It does not check permissions or encrypt, does not throttle unless told to by a [Fault], and every attribute change takes effect at once.
+// The 120,000-message look-ahead of real FIFO queues is not imitated: a deep group never hides another one.
+package localsqs

@@ -1,0 +1,5 @@
+package localsqs
+
+type moveTask struct{}
+
+func (q *queue) stopTasks() {}

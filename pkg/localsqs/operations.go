@@ -1,0 +1,25 @@
+package localsqs
+
+// operations is the SQS API, by action name.
+var operations = map[string]operation{
+	"AddPermission":                onQueue(addPermission),
+	"ChangeMessageVisibility":      onQueue(changeVisibility),
+	"ChangeMessageVisibilityBatch": onQueue(changeVisibilityBatch),
+	"CreateQueue":                  locked(createQueue),
+	"DeleteMessage":                onQueue(deleteMessage),
+	"DeleteMessageBatch":           onQueue(deleteBatch),
+	"DeleteQueue":                  onQueue(deleteQueue),
+	"GetQueueAttributes":           onQueue(getQueueAttributes),
+	"GetQueueUrl":                  locked(getQueueURL),
+	"ListDeadLetterSourceQueues":   onQueue(listSources),
+	"ListQueues":                   locked(listQueues),
+	"ListQueueTags":                onQueue(listTags),
+	"PurgeQueue":                   onQueue(purgeQueue),
+	"ReceiveMessage":               action(receive),
+	"RemovePermission":             onQueue(removePermission),
+	"SendMessage":                  onQueue(send),
+	"SendMessageBatch":             onQueue(sendBatch),
+	"SetQueueAttributes":           onQueue(setQueueAttributes),
+	"TagQueue":                     onQueue(tagQueue),
+	"UntagQueue":                   onQueue(untagQueue),
+}

@@ -1,0 +1,175 @@
+package localsqs
+
+import (
+	"crypto/md5"
+	"encoding/hex"
+	"regexp"
+	"time"
+	"unicode/utf8"
+)
+
+type sendEntry struct {
+	Id                      string
+	MessageBody             string
+	DelaySeconds            *int
+	MessageAttributes       map[string]attributeValue
+	MessageSystemAttributes map[string]attributeValue
+	MessageDeduplicationId  string
+	MessageGroupId          string
+}
+
+type sendInput struct {
+	target
+	sendEntry
+}
+
+type sendOutput struct {
+	Id                           string `json:",omitempty"`
+	MessageId                    string
+	MD5OfMessageBody             string
+	MD5OfMessageAttributes       string `json:",omitempty"`
+	MD5OfMessageSystemAttributes string `json:",omitempty"`
+	SequenceNumber               string `json:",omitempty"`
+}
+
+// draft is a checked send that needs only a queue to become a message.
+type draft struct {
+	*sendEntry
+	attrs   []attribute
+	system  []attribute
+	bodyMD5 [md5.Size]byte
+	size    int
+}
+
+func send(s *Server, _ *call, q *queue, in *sendInput, now int64) (any, error) {
+	d, err := newDraft(&in.sendEntry)
+	if err != nil {
+		return nil, err
+	}
+	out, err := q.send(d, now)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// newDraft makes the checks that do not depend on the queue.
+func newDraft(e *sendEntry) (*draft, error) {
+	if e.MessageBody == "" {
+		return nil, missingParameter("MessageBody")
+	}
+	if !validText(e.MessageBody) {
+		return nil, badRequest("InvalidMessageContents", "InvalidMessageContents", "Message must be valid text without disallowed characters.")
+	}
+	d := &draft{sendEntry: e, size: len(e.MessageBody)}
+	var err error
+	if d.attrs, err = checkAttributes(e.MessageAttributes); err != nil {
+		return nil, err
+	}
+	for _, a := range d.attrs {
+		d.size += a.size()
+	}
+	if d.system, err = checkSystemAttributes(e.MessageSystemAttributes); err != nil {
+		return nil, err
+	}
+	if e.DelaySeconds != nil && (*e.DelaySeconds < 0 || *e.DelaySeconds > maxDelay) {
+		return nil, invalidValue("DelaySeconds", *e.DelaySeconds, "DelaySeconds must be >= 0 and <= 900.")
+	}
+	d.bodyMD5 = md5.Sum([]byte(e.MessageBody))
+	return d, nil
+}
+
+// validText reports whether a body holds only the characters that SQS allows.
+// Source: SQS API reference, SendMessage.
+func validText(s string) bool {
+	for i, r := range s {
+		switch {
+		case r == '\t', r == '\n', r == '\r', r >= 0x20 && r <= 0xD7FF, r >= 0xE000 && r < utf8.RuneError, r >= 0x10000:
+		case r == utf8.RuneError:
+			if _, n := utf8.DecodeRuneInString(s[i:]); n == 1 {
+				return false // not UTF-8 at all, as opposed to a replacement character that was sent
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// send makes the checks that depend on the queue and stores the message, or recognises it as a duplicate.
+func (q *queue) send(d *draft, now int64) (*sendOutput, error) {
+	if d.size > q.maxBytes {
+		return nil, invalidParameter("One or more parameters are invalid. Reason: Message must be shorter than %d bytes.", q.maxBytes)
+	}
+	dedupID, err := q.checkIDs(d)
+	if err != nil {
+		return nil, err
+	}
+	m := &message{
+		id: newUUID(), bodyMD5: d.bodyMD5, body: d.MessageBody, attrs: d.attrs, group: d.MessageGroupId, dedupID: dedupID,
+		sent: now, enqueued: now, state: stateReady,
+	}
+	if len(d.system) > 0 {
+		m.trace = d.system[0].text
+	}
+	delay := q.delay
+	if d.DelaySeconds != nil && !q.fifo {
+		delay = time.Duration(*d.DelaySeconds) * time.Second
+	}
+	if delay > 0 {
+		m.state, m.deadline = stateDelayed, now+int64(delay)
+	}
+	if !q.fifo {
+		q.enqueue(m)
+		return d.output(m.id, ""), nil
+	}
+	key := q.dedupKey(m.group, dedupID)
+	if e, ok := q.dedup.find(key); ok {
+		return d.output(e.id, sequenceNumber(e.seq)), nil
+	}
+	q.enqueue(m)
+	q.dedup.remember(key, dedupEntry{at: now, seq: m.seq, id: m.id})
+	return d.output(m.id, sequenceNumber(m.seq)), nil
+}
+
+func (q *queue) dedupKey(group, id string) dedupKey {
+	if q.perGroup {
+		return newDedupKey(group, id)
+	}
+	return newDedupKey("", id)
+}
+
+var idPattern = regexp.MustCompile(`^[a-zA-Z0-9!"#$%&'()*+,\-./:;<=>?@\[\\\]^_` + "`" + `{|}~]{1,128}$`)
+
+// checkIDs returns the deduplication id that applies, empty on standard queues.
+func (q *queue) checkIDs(d *draft) (string, error) {
+	if d.MessageGroupId != "" && !idPattern.MatchString(d.MessageGroupId) {
+		return "", invalidValue("MessageGroupId", clip(d.MessageGroupId), "MessageGroupId can only include alphanumeric and punctuation characters. 1 to 128 in length.")
+	}
+	if !q.fifo {
+		if d.MessageDeduplicationId != "" {
+			return "", invalidValue("MessageDeduplicationId", clip(d.MessageDeduplicationId), "The request includes a parameter that is not valid for this queue type.")
+		}
+		return "", nil
+	}
+	switch {
+	case d.DelaySeconds != nil && *d.DelaySeconds != 0:
+		return "", invalidValue("DelaySeconds", *d.DelaySeconds, "The request include parameter that is not valid for this queue type.")
+	case d.MessageGroupId == "":
+		return "", missingParameter("MessageGroupId")
+	case d.MessageDeduplicationId == "" && !q.contentHash:
+		return "", invalidParameter("The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly")
+	case d.MessageDeduplicationId == "":
+		return contentDedupID(d.MessageBody), nil
+	case !idPattern.MatchString(d.MessageDeduplicationId):
+		return "", invalidValue("MessageDeduplicationId", clip(d.MessageDeduplicationId), "MessageDeduplicationId can only include alphanumeric and punctuation characters. 1 to 128 in length.")
+	}
+	return d.MessageDeduplicationId, nil
+}
+
+func (d *draft) output(id uuid, sequence string) *sendOutput {
+	return &sendOutput{
+		Id: d.Id, MessageId: id.String(), MD5OfMessageBody: hex.EncodeToString(d.bodyMD5[:]),
+		MD5OfMessageAttributes: attributesMD5(d.attrs), MD5OfMessageSystemAttributes: attributesMD5(d.system), SequenceNumber: sequence,
+	}
+}
