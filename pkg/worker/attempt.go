@@ -1,0 +1,90 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/outcome"
+)
+
+// progressPeriod is the shortest time between two reports that are kept.
+const progressPeriod = time.Second
+
+// toolRun is the lifetime of one external tool.
+type toolRun struct {
+	tool       string
+	start, end time.Time
+	cpu        time.Duration
+}
+
+// progress is how far an attempt is.
+type progress struct {
+	unit        string
+	done, total int64
+}
+
+// attempt gathers what a handler says while it runs. A nil attempt hears nothing.
+type attempt struct {
+	show func(progress)                                                    // must not block; nil: nobody looks
+	call func(ctx context.Context, call func(context.Context) error) error // the breaker; nil: none
+
+	mu    sync.Mutex
+	gaps  []outcome.Gap
+	tools []toolRun
+	wait  time.Duration // spent in providers
+	shown time.Time
+}
+
+func (a *attempt) gap(g outcome.Gap) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !slices.Contains(a.gaps, g) {
+		a.gaps = append(a.gaps, g)
+	}
+}
+
+func (a *attempt) report(unit string, done, total int64) {
+	if a == nil || a.show == nil {
+		return
+	}
+	now := time.Now()
+	a.mu.Lock()
+	due := now.Sub(a.shown) >= progressPeriod || done == total
+	if due {
+		a.shown = now
+	}
+	a.mu.Unlock()
+	if due {
+		a.show(progress{unit, done, max(-1, total)})
+	}
+}
+
+func (a *attempt) ran(tool string, start, end time.Time, cpu time.Duration) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tools = append(a.tools, toolRun{tool, start, end, cpu})
+}
+
+func (a *attempt) provider(ctx context.Context, call func(context.Context) error) error {
+	if a == nil {
+		return call(ctx)
+	}
+	start := time.Now()
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.wait += time.Since(start)
+	}()
+	if a.call == nil {
+		return call(ctx)
+	}
+	return a.call(ctx, call)
+}

@@ -1,0 +1,97 @@
+package worker
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stagefleet/stagefleet/pkg/provider"
+	"github.com/stagefleet/stagefleet/pkg/stage"
+)
+
+// The environment of a worker besides its stage's settings (see stage.ParseEnv)
+// and those of the providers (see provider.Variables).
+const (
+	EnvDatabase   = "FLEET_DATABASE_URL" // sqlite:PATH or postgres://...; required
+	EnvBlob       = "FLEET_BLOB_URL"     // file:///folder or s3://bucket/prefix; required
+	EnvHealthAddr = "FLEET_HEALTH_ADDR"  // address of /healthz, /readyz and /metrics; empty: not served
+	EnvParentFD   = "FLEET_PARENT_FD"    // descriptor whose end of file drains the worker; empty: none
+	EnvLogLevel   = "FLEET_LOG_LEVEL"    // debug, info, warn or error; default info
+
+	envPrefix = "FLEET_"
+)
+
+// DefaultLogLevel is the log level when EnvLogLevel is empty.
+const DefaultLogLevel = "info"
+
+// Config is the environment of a worker process, read once at its start.
+type Config struct {
+	Settings   stage.Settings
+	Database   string
+	Blob       string
+	HealthAddr string
+	ParentFD   int // 0: none
+	LogLevel   string
+	AgentURI   string // of the ECS agent (ECS_AGENT_URI); empty: no protection
+}
+
+// Variables lists the names with the prefix FLEET_ that a worker accepts.
+func Variables() []string {
+	own := []string{stage.EnvStage, stage.EnvStageHash, stage.EnvName, EnvDatabase, EnvBlob, EnvHealthAddr, EnvParentFD, EnvLogLevel}
+	return append(own, provider.Variables()...)
+}
+
+// ParseConfig reads the environment, given as NAME=value, of the worker of that
+// name. The error is one line with name, value and bound. Values of unknown
+// variables are not repeated: they may be secrets with a misspelt name.
+func ParseConfig(environ []string, name string) (Config, error) {
+	env := map[string]string{}
+	for _, e := range environ {
+		k, v, _ := strings.Cut(e, "=")
+		env[k] = v
+		if strings.HasPrefix(k, envPrefix) && !slices.Contains(Variables(), k) {
+			return Config{}, fmt.Errorf("%s is set, must be one of %s", k, strings.Join(Variables(), " "))
+		}
+	}
+	settings, err := stage.ParseEnv(func(k string) string { return env[k] }, name)
+	if err != nil {
+		return Config{}, err
+	}
+	c := Config{
+		Settings: settings, Database: env[EnvDatabase], Blob: env[EnvBlob], HealthAddr: env[EnvHealthAddr],
+		LogLevel: env[EnvLogLevel], AgentURI: env["ECS_AGENT_URI"],
+	}
+	if c.LogLevel == "" {
+		c.LogLevel = DefaultLogLevel
+	}
+	if fd := env[EnvParentFD]; fd != "" {
+		if c.ParentFD, err = strconv.Atoi(fd); err != nil || c.ParentFD < 3 {
+			return Config{}, fmt.Errorf("%s is %q, must be a number from 3", EnvParentFD, fd)
+		}
+	}
+	return c, c.validate()
+}
+
+func (c Config) validate() error {
+	if scheme, _, _ := strings.Cut(c.Database, ":"); !slices.Contains([]string{"sqlite", "postgres", "postgresql"}, scheme) {
+		return fmt.Errorf("%s has the scheme %q, must be sqlite:PATH or postgres://", EnvDatabase, scheme)
+	}
+	if u, err := url.Parse(c.Blob); err != nil || !slices.Contains([]string{"file", "s3"}, u.Scheme) {
+		return fmt.Errorf("%s is %q, must be file:///folder or s3://bucket/prefix", EnvBlob, c.Blob)
+	}
+	if c.HealthAddr != "" {
+		if _, _, err := net.SplitHostPort(c.HealthAddr); err != nil {
+			return fmt.Errorf("%s is %q, must be host:port", EnvHealthAddr, c.HealthAddr)
+		}
+	}
+	if u, err := url.Parse(c.AgentURI); err != nil || (c.AgentURI != "" && u.Scheme != "http") {
+		return fmt.Errorf("ECS_AGENT_URI is %q, must be an http address", c.AgentURI)
+	}
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
+		return fmt.Errorf("%s is %q, must be debug, info, warn or error", EnvLogLevel, c.LogLevel)
+	}
+	return nil
+}
