@@ -1,0 +1,121 @@
+package outbound
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/stagefleet/stagefleet/pkg/internal/telemetry"
+	"github.com/stagefleet/stagefleet/pkg/job"
+)
+
+// batch is one call: rows, by index, of one queue. A FIFO group has at most one
+// row in it, since entries of one call succeed and fail each for itself.
+type batch struct {
+	queue   string
+	indexes []int
+}
+
+// group is what order is kept within.
+type group struct{ queue, name string }
+
+func groupOf(r job.Outgoing) group { return group{r.Queue, r.Group} }
+
+// plan puts the rows into batches so that the rows of a group keep their order.
+func plan(rows []job.Outgoing) []batch {
+	var batches []batch
+	after := map[group]int{} // the first batch that a group's next row may join
+	for i, r := range rows {
+		from := 0
+		if r.FIFO {
+			from = after[groupOf(r)]
+		}
+		at := from + slices.IndexFunc(batches[from:], func(b batch) bool {
+			return b.queue == r.Queue && len(b.indexes) < MaxBatch
+		})
+		if at < from {
+			at = len(batches)
+			batches = append(batches, batch{queue: r.Queue})
+		}
+		batches[at].indexes = append(batches[at].indexes, i)
+		after[groupOf(r)] = at + 1
+	}
+	return batches
+}
+
+// unblocked returns the batch's rows without those whose group already failed,
+// which it marks.
+func (b batch) unblocked(rows []job.Outgoing, errs []error) []int {
+	var free []int
+	for _, i := range b.indexes {
+		if rows[i].FIFO && groupFailed(rows[:i], errs, groupOf(rows[i])) {
+			errs[i] = ErrBehind
+			continue
+		}
+		free = append(free, i)
+	}
+	return free
+}
+
+func groupFailed(earlier []job.Outgoing, errs []error, g group) bool {
+	for i, r := range earlier {
+		if r.FIFO && groupOf(r) == g && errs[i] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// maxDelay is the longest per-message delay (Amazon SQS API Reference, SendMessage).
+const maxDelay = 15 * time.Minute
+
+// entry is the row's message. Its id is the row's position, so that an answer can
+// be matched whatever order it has. A FIFO queue knows no delay per message.
+func entry(ctx context.Context, i int, r job.Outgoing) types.SendMessageBatchRequestEntry {
+	e := types.SendMessageBatchRequestEntry{
+		Id:                aws.String(strconv.Itoa(i)),
+		MessageBody:       &r.Body,
+		MessageAttributes: attributes(r.Attributes, telemetry.TraceParent(ctx)),
+	}
+	if r.Group != "" {
+		e.MessageGroupId = &r.Group
+	}
+	if r.FIFO {
+		e.MessageDeduplicationId = &r.Dedup
+		return e
+	}
+	e.DelaySeconds = int32(min(max(r.Delay, 0), maxDelay).Round(time.Second) / time.Second)
+	return e
+}
+
+// maxAttributes is how many attributes a message may have; one more and the queue
+// refuses it (Amazon SQS Developer Guide, "Amazon SQS message metadata").
+const maxAttributes = 10
+
+// traceAttribute carries the W3C trace context.
+const traceAttribute = "traceparent"
+
+// attributes never makes a message that the queue refuses for its attributes:
+// empty values are left out, the trace context only fills a free place, and beyond
+// ten the last by name go.
+func attributes(own map[string]string, traceparent string) map[string]types.MessageAttributeValue {
+	all := maps.Clone(own)
+	maps.DeleteFunc(all, func(_, v string) bool { return v == "" })
+	if _, set := all[traceAttribute]; !set && traceparent != "" && len(all) < maxAttributes {
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[traceAttribute] = traceparent
+	}
+	names := slices.Sorted(maps.Keys(all))
+	out := make(map[string]types.MessageAttributeValue, len(names))
+	for _, n := range names[:min(len(names), maxAttributes)] {
+		out[n] = types.MessageAttributeValue{DataType: aws.String("String"), StringValue: aws.String(all[n])}
+	}
+	return out
+}
