@@ -1,0 +1,36 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+var (
+	// ErrVersionConflict: this version of the target exists with other bytes (HTTP 409).
+	ErrVersionConflict = errors.New("this version exists with other content")
+	// ErrIdempotencyMismatch: the idempotency key was used with another request (HTTP 422).
+	ErrIdempotencyMismatch = errors.New("the idempotency key belongs to another request")
+	// ErrNotFound: no such thing, or not the caller's (HTTP 404).
+	ErrNotFound = errors.New("not found")
+	// ErrEnded: the job or step has ended in a way that forbids the change.
+	ErrEnded = errors.New("already ended")
+	// ErrNotOwner: the claim does not own its step any more.
+	ErrNotOwner = errors.New("the claim does not own its step")
+)
+
+// Refused is an admission that was declined and charged nothing.
+type Refused struct {
+	Reason     string        // in_flight_limit, daily_cap, balance or capacity
+	RetryAfter time.Duration // zero when waiting does not help
+}
+
+func (e *Refused) Error() string { return fmt.Sprintf("submission refused: %s", e.Reason) }
+
+// ClaimRefused says what to do with a message whose step may not be run. It is never an attempt.
+type ClaimRefused struct {
+	Settle
+	Outgoing []Outgoing // of a step that died instead of running: to be given to Dispatch
+}
+
+func (e *ClaimRefused) Error() string { return fmt.Sprintf("claim refused: %s", e.Reason) }

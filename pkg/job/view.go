@@ -1,0 +1,101 @@
+package job
+
+import (
+	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/outcome"
+)
+
+// State is what a person is told about a job or a step.
+type State string
+
+const (
+	Waiting           State = "waiting_for_capacity"
+	Queued            State = "queued"
+	Running           State = "running"
+	Retrying          State = "retrying"
+	Paused            State = "paused"
+	Awaiting          State = "awaiting_provider"
+	Completed         State = "completed"
+	CompletedWithGaps State = "completed_with_gaps"
+	Rejected          State = "refused"
+	Failed            State = "failed"
+	Cancelled         State = "cancelled"
+	Superseded        State = "superseded"
+)
+
+// Ended reports whether nothing more will happen by itself. A failed job may still be redriven by a person.
+func (s State) Ended() bool {
+	switch s {
+	case Completed, CompletedWithGaps, Rejected, Failed, Cancelled, Superseded:
+		return true
+	}
+	return false
+}
+
+// Reason explains a state: a bounded code for programs, a sentence for the submitter.
+type Reason struct {
+	Code     string `json:"code"`
+	Sentence string `json:"sentence"`
+}
+
+// Job is what can be said about a job at one moment.
+type Job struct {
+	ID        string        `json:"id"`
+	Tenant    string        `json:"tenant"`
+	Target    string        `json:"target"`
+	Version   int64         `json:"version"`
+	State     State         `json:"state"`
+	Reason    *Reason       `json:"reason,omitempty"`
+	Gaps      []outcome.Gap `json:"gaps,omitempty"`
+	Steps     []Step        `json:"steps"`
+	Result    *Result       `json:"result,omitempty"`
+	Current   bool          `json:"current"`             // its result is the target's current one
+	Recovered int           `json:"recovered,omitempty"` // how often a person has set it going again
+	Seq       int64         `json:"seq"`                 // grows with every change of the job or of one of its steps
+	RetryAt   *time.Time    `json:"retryAt,omitempty"`
+	CreatedAt time.Time     `json:"createdAt"`
+	EndedAt   *time.Time    `json:"endedAt,omitempty"`
+}
+
+// Step is one stage's work, or one part of it, on a job.
+type Step struct {
+	ID        string     `json:"id"`
+	Stage     string     `json:"stage"`
+	Part      *int       `json:"part,omitempty"`
+	State     State      `json:"state"`
+	Attempts  int        `json:"attempts"` // executions that succeeded or failed, in the current round
+	Crashes   int        `json:"crashes,omitempty"`
+	Reason    *Reason    `json:"reason,omitempty"`
+	Progress  *Progress  `json:"progress,omitempty"`
+	RetryAt   *time.Time `json:"retryAt,omitempty"`
+	Worker    string     `json:"worker,omitempty"`
+	CreatedAt time.Time  `json:"createdAt"`
+	EndedAt   *time.Time `json:"endedAt,omitempty"`
+	History   []Attempt  `json:"history,omitempty"` // every execution, oldest first; only in Store.Job
+}
+
+// Attempt is one execution. Only those with Counted are attempts in the sense of the retry policy.
+type Attempt struct {
+	ID             string    `json:"id"`
+	Worker         string    `json:"worker"`
+	Counted        bool      `json:"counted"`
+	Outcome        string    `json:"outcome"` // running, done, retry, defer, reject, quarantine, await, interrupted, crashed, ...
+	Reason         string    `json:"reason,omitempty"`
+	ClaimedAt      time.Time `json:"claimedAt"`
+	ClosedAt       time.Time `json:"closedAt,omitzero"`
+	QueueWaitMs    int64     `json:"queueWaitMs"`    // from the moment the message was due to its claim
+	ExecutionMs    int64     `json:"executionMs"`    // the handler
+	ProviderWaitMs int64     `json:"providerWaitMs"` // part of the execution
+	PublicationMs  int64     `json:"publicationMs"`  // from the handler's return to the commit
+	Tools          []ToolRun `json:"tools,omitempty"`
+}
+
+// Filter selects jobs, newest first.
+type Filter struct {
+	Tenant string // required
+	Target string
+	State  State  // a stored one: Waiting, Queued for "not ended", or an ended one
+	Limit  int    // 1 to 500; zero means 50
+	Cursor string // what the previous page returned
+}
