@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // The environment variables that carry a stage's settings to its worker.
@@ -106,7 +107,9 @@ type SettingsError struct {
 }
 
 // Error returns one line that names the variable.
-func (e *SettingsError) Error() string { return e.Name + ": " + e.Err.Error() }
+func (e *SettingsError) Error() string {
+	return e.Name + ": " + strings.ReplaceAll(e.Err.Error(), "\n", "; ")
+}
 
 // Unwrap returns the reason.
 func (e *SettingsError) Unwrap() error { return e.Err }
