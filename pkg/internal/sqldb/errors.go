@@ -1,0 +1,26 @@
+package sqldb
+
+import (
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	lite "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+)
+
+// Transient reports whether running the same transaction again may succeed: the database has undone it because
+// of others. A commit whose answer was lost is not among these: its outcome is unknown.
+func Transient(err error) bool {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch pg.Code {
+		case "40001", "40P01", "55P03": // serialization_failure, deadlock_detected, lock_not_available
+			return true
+		}
+		return false
+	}
+	if l, ok := errors.AsType[*lite.Error](err); ok {
+		primary := l.Code() & 0xff
+		return primary == lib.SQLITE_BUSY || primary == lib.SQLITE_LOCKED
+	}
+	return false
+}

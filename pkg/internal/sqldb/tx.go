@@ -1,0 +1,73 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Tx runs statements of the common SQL text: $1 placeholders, now_us() for the database's clock in
+// microseconds since 1970, rows($1) r for a JSON array as a table with a column value, and Postgres's row
+// locks, which SQLite's single writer makes needless. For one goroutine.
+type Tx struct {
+	dialect dialect
+	session session
+}
+
+// Exec runs a statement and returns the number of rows it changed.
+func (tx *Tx) Exec(ctx context.Context, text string, args ...any) (int64, error) {
+	return tx.session.exec(ctx, tx.dialect.translate(text), args)
+}
+
+// Query runs a statement and calls each for every row; scan reads the row's columns.
+func (tx *Tx) Query(ctx context.Context, text string, each func(scan func(...any) error) error, args ...any) error {
+	rows, err := tx.session.query(ctx, tx.dialect.translate(text), args)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := each(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// One reads a single row into dest; sql.ErrNoRows when there is none.
+func (tx *Tx) One(ctx context.Context, text string, args []any, dest ...any) error {
+	found := false
+	err := tx.Query(ctx, text, func(scan func(...any) error) error {
+		found = true
+		return scan(dest...)
+	}, args...)
+	if err == nil && !found {
+		return sql.ErrNoRows
+	}
+	return err
+}
+
+// JSON encodes what rows($1) reads. It panics on values that JSON cannot hold: those are bugs.
+func JSON(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("sqldb: encode rows: %v", err))
+	}
+	return string(raw)
+}
+
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
