@@ -31,20 +31,20 @@ type Middleware func(Handler) Handler
 
 // Settlement is what the pool does with a message when its execution has ended, or is refused.
 type Settlement struct {
-	Do     Do
+	Action Action
 	After  time.Duration // Hide: how long; rounded up to whole seconds, cut at what SQS still allows
 	Reason string        // a short code in snake_case
 }
 
-// Do is one of the four ways to settle a message.
-type Do string
+// Action is one of the four ways to settle a message.
+type Action string
 
 // The ways to settle.
 const (
-	Delete     Do = "delete"      // the queue's part is over
-	Hide       Do = "hide"        // deliver it again after After; 0: at once
-	DeadLetter Do = "dead_letter" // copy it to the dead-letter queue with its reason, then delete it
-	Leave      Do = "leave"       // touch nothing: another receipt owns it, or its visibility ends by itself
+	Delete     Action = "delete"      // the queue's part is over
+	Hide       Action = "hide"        // deliver it again after After; 0: at once
+	DeadLetter Action = "dead_letter" // copy it to the dead-letter queue with its reason, then delete it
+	Leave      Action = "leave"       // touch nothing: another receipt owns it, or its visibility ends by itself
 )
 
 // Ledger is the record that alone permits an execution. A pool without one counts receives as attempts, retries by visibility and
