@@ -1,0 +1,164 @@
+// Package admin is what an operator can see of a fleet and do to it: so far the depth of every queue, the age of its oldest
+// work, pauses and breakers. It reads the queues and the record and changes neither, except that CreateQueues makes the
+// queues of a manifest where nothing else has. The API and the reconciler call it; it is safe for concurrent use.
+package admin
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stagefleet/stagefleet/pkg/job"
+	"github.com/stagefleet/stagefleet/pkg/stage"
+)
+
+// WorkerAge is how long after its last report a worker still counts.
+const WorkerAge = time.Minute
+
+// parallel bounds the calls that one overview has under way.
+const parallel = 8
+
+// Queues is what is used of the SQS client.
+type Queues interface {
+	GetQueueUrl(context.Context, *sqs.GetQueueUrlInput, ...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
+	GetQueueAttributes(context.Context, *sqs.GetQueueAttributesInput, ...func(*sqs.Options)) (*sqs.GetQueueAttributesOutput, error)
+}
+
+// Record is what is used of package job.
+type Record interface {
+	Workers(ctx context.Context, age time.Duration) ([]job.WorkerStatus, error)
+	Pauses(ctx context.Context) ([]job.PauseEntry, error)
+	// Oldest returns, by stage, since when the oldest step that could run has been waiting for a worker.
+	Oldest(ctx context.Context) (map[string]time.Time, error)
+}
+
+// Stage is the state of one stage at one moment. Counts are SQS's approximate ones.
+type Stage struct {
+	Name             string  `json:"name"`
+	Queue            string  `json:"queue"`
+	Visible          int64   `json:"visible"`
+	InFlight         int64   `json:"inFlight"`
+	Delayed          int64   `json:"delayed"`
+	DLQ              int64   `json:"dlq"`              // messages in the dead-letter queue, whatever their state
+	OldestAgeSeconds float64 `json:"oldestAgeSeconds"` // of the oldest step that could run and does not; 0 without any
+	Paused           bool    `json:"paused"`
+	Breaker          string  `json:"breaker"` // the worst of its workers: closed, half_open or open
+	Workers          int     `json:"workers"`
+	Busy             int     `json:"busy"`
+	Slots            int     `json:"slots"`
+}
+
+// Admin looks at the stages of one manifest in one environment.
+type Admin struct {
+	stages []stage.Stage
+	env    string
+	queues Queues
+	record Record
+}
+
+var _ job.Counter = (*Admin)(nil)
+
+// New returns an Admin. It fails when the manifest does not validate.
+func New(pipeline stage.Pipeline, env string, queues Queues, record Record) (*Admin, error) {
+	stages, err := pipeline.Ordered()
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest: %w", err)
+	}
+	return &Admin{stages: stages, env: env, queues: queues, record: record}, nil
+}
+
+// Count returns a queue's three approximate counts.
+func (a *Admin) Count(ctx context.Context, queue string) (visible, inFlight, delayed int64, err error) {
+	url, err := a.queues.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &queue})
+	if err != nil {
+		return 0, 0, 0, fmt.Errorf("find queue %s: %w", queue, err)
+	}
+	names := []types.QueueAttributeName{types.QueueAttributeNameApproximateNumberOfMessages,
+		types.QueueAttributeNameApproximateNumberOfMessagesNotVisible, types.QueueAttributeNameApproximateNumberOfMessagesDelayed}
+	out, err := a.queues.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: url.QueueUrl, AttributeNames: names})
+	if err != nil {
+		return 0, 0, 0, fmt.Errorf("count queue %s: %w", queue, err)
+	}
+	var counts [3]int64
+	for i, name := range names {
+		if counts[i], err = strconv.ParseInt(out.Attributes[string(name)], 10, 64); err != nil {
+			return 0, 0, 0, fmt.Errorf("count queue %s: read %s: %w", queue, name, err)
+		}
+	}
+	return counts[0], counts[1], counts[2], nil
+}
+
+// Stages returns every stage in the order of the work.
+func (a *Admin) Stages(ctx context.Context) ([]Stage, error) {
+	list := make([]Stage, len(a.stages))
+	for i, s := range a.stages {
+		list[i] = Stage{Name: s.Name, Queue: s.QueueName(a.env), Breaker: "closed"}
+	}
+	if err := a.fromRecord(ctx, list, time.Now()); err != nil {
+		return nil, err
+	}
+	counts, ctx := errgroup.WithContext(ctx)
+	counts.SetLimit(parallel)
+	for i, s := range a.stages {
+		counts.Go(func() (err error) {
+			list[i].Visible, list[i].InFlight, list[i].Delayed, err = a.Count(ctx, s.QueueName(a.env))
+			return err
+		})
+		counts.Go(func() error {
+			visible, inFlight, delayed, err := a.Count(ctx, s.DLQName(a.env))
+			list[i].DLQ = visible + inFlight + delayed
+			return err
+		})
+	}
+	return list, counts.Wait()
+}
+
+// fromRecord adds what workers and operators have said of the stages.
+func (a *Admin) fromRecord(ctx context.Context, list []Stage, now time.Time) error {
+	workers, err := a.record.Workers(ctx, WorkerAge)
+	if err != nil {
+		return fmt.Errorf("read the workers: %w", err)
+	}
+	pauses, err := a.record.Pauses(ctx)
+	if err != nil {
+		return fmt.Errorf("read the pauses: %w", err)
+	}
+	oldest, err := a.record.Oldest(ctx)
+	if err != nil {
+		return fmt.Errorf("read the oldest work: %w", err)
+	}
+	for i := range list {
+		s := &list[i]
+		if since, ok := oldest[s.Name]; ok {
+			s.OldestAgeSeconds = max(0, now.Sub(since).Seconds())
+		}
+		for _, p := range pauses {
+			s.Paused = s.Paused || p.Stage == s.Name || p.Stage == "all"
+		}
+		for _, w := range workers {
+			s.add(w)
+		}
+	}
+	return nil
+}
+
+// severity orders the states of a breaker.
+var severity = map[string]int{"closed": 0, "half_open": 1, "open": 2}
+
+func (s *Stage) add(w job.WorkerStatus) {
+	if w.Stage != s.Name {
+		return
+	}
+	s.Workers++
+	s.Busy += w.Busy
+	s.Slots += w.Slots
+	s.Paused = s.Paused || w.Paused
+	if severity[w.Breaker] > severity[s.Breaker] {
+		s.Breaker = w.Breaker
+	}
+}

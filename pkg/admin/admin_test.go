@@ -1,0 +1,160 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/stagefleet/stagefleet/pkg/admin"
+	"github.com/stagefleet/stagefleet/pkg/job"
+	"github.com/stagefleet/stagefleet/pkg/localsqs"
+	"github.com/stagefleet/stagefleet/pkg/localsqs/sqsclient"
+	"github.com/stagefleet/stagefleet/pkg/stage"
+)
+
+const env = "test"
+
+var pipeline = stage.Pipeline{
+	{Name: "clip", Summary: "cut", Queue: stage.Standard},
+	{Name: "ingest", Summary: "probe", Next: "clip"},
+}
+
+// record is what workers and operators have said.
+type record struct {
+	workers []job.WorkerStatus
+	pauses  []job.PauseEntry
+	oldest  map[string]time.Time
+	err     error
+}
+
+func (r *record) Workers(_ context.Context, age time.Duration) ([]job.WorkerStatus, error) {
+	if age != admin.WorkerAge {
+		return nil, errors.New("asked for another age")
+	}
+	return r.workers, nil
+}
+func (r *record) Pauses(context.Context) ([]job.PauseEntry, error)     { return r.pauses, nil }
+func (r *record) Oldest(context.Context) (map[string]time.Time, error) { return r.oldest, r.err }
+
+// setup makes the queues of the pipeline on a server of the test's own.
+func setup(t *testing.T, r *record) (*admin.Admin, *sqs.Client) {
+	t.Helper()
+	server := localsqs.New(localsqs.Options{})
+	t.Cleanup(func() { server.Close() })
+	client := sqsclient.New(server)
+	for range 2 { // the second time finds them all
+		if err := admin.CreateQueues(t.Context(), client, pipeline, env); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := admin.New(pipeline, env, client, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, client
+}
+
+func send(t *testing.T, client *sqs.Client, queue string, in sqs.SendMessageInput) {
+	t.Helper()
+	url, err := client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &queue})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.QueueUrl, in.MessageBody = url.QueueUrl, aws.String("x")
+	if strings.HasSuffix(queue, ".fifo") {
+		in.MessageGroupId, in.MessageDeduplicationId = aws.String("g"), aws.String("once")
+	}
+	if _, err := client.SendMessage(t.Context(), &in); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnOverviewJoinsQueuesAndRecordInTheOrderOfTheWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, client := setup(t, &record{
+			workers: []job.WorkerStatus{
+				{Stage: "clip", Slots: 2, Busy: 1, Breaker: "half_open"},
+				{Stage: "clip", Slots: 2, Breaker: "open"},
+				{Stage: "clip", Slots: 2, Breaker: "closed"},
+				{Stage: "ingest", Slots: 1, Breaker: "closed"},
+			},
+			pauses: []job.PauseEntry{{Stage: "ingest"}},
+			oldest: map[string]time.Time{"clip": time.Now().Add(-90 * time.Second)},
+		})
+		send(t, client, "stagefleet-test-clip", sqs.SendMessageInput{})
+		send(t, client, "stagefleet-test-clip", sqs.SendMessageInput{DelaySeconds: 60})
+		send(t, client, "stagefleet-test-ingest-dlq.fifo", sqs.SendMessageInput{})
+
+		stages, err := a.Stages(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []admin.Stage{
+			{Name: "ingest", Queue: "stagefleet-test-ingest.fifo", DLQ: 1, Paused: true, Breaker: "closed", Workers: 1, Slots: 1},
+			{Name: "clip", Queue: "stagefleet-test-clip", Visible: 1, Delayed: 1, OldestAgeSeconds: 90, Breaker: "open", Workers: 3, Busy: 1, Slots: 6},
+		}
+		for i := range want {
+			if len(stages) != len(want) || stages[i] != want[i] {
+				t.Fatalf("stages = %+v\nwant     %+v", stages, want)
+			}
+		}
+	})
+}
+
+func TestAPauseOfAllPausesEveryStage(t *testing.T) {
+	a, _ := setup(t, &record{pauses: []job.PauseEntry{{Stage: "all"}}})
+	stages, err := a.Stages(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range stages {
+		if !s.Paused {
+			t.Errorf("%s is not paused", s.Name)
+		}
+	}
+}
+
+func TestARecordThatFailsFailsTheOverview(t *testing.T) {
+	ill := errors.New("ill")
+	a, _ := setup(t, &record{err: ill})
+	if _, err := a.Stages(t.Context()); !errors.Is(err, ill) {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func TestAMissingQueueIsNamed(t *testing.T) {
+	a, _ := setup(t, &record{})
+	if _, _, _, err := a.Count(t.Context(), "nowhere"); err == nil || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func TestAMessageMovesToItsDeadLetterQueueAfterTheManifestsReceives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, client := setup(t, &record{})
+		send(t, client, "stagefleet-test-clip", sqs.SendMessageInput{})
+		url, _ := client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String("stagefleet-test-clip")})
+		for range stage.DefaultMaxReceives + 1 {
+			if _, err := client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: url.QueueUrl}); err != nil {
+				t.Fatal(err)
+			}
+			settle(stage.DefaultVisibility)
+		}
+		stages, err := a.Stages(t.Context())
+		if err != nil || stages[1].DLQ != 1 || stages[1].Visible+stages[1].InFlight != 0 {
+			t.Errorf("stages = %+v, %v", stages, err)
+		}
+	})
+}
+
+// settle lets d pass in a bubble and waits until all is quiet.
+func settle(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
