@@ -1,0 +1,181 @@
+package media
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/recording"
+)
+
+// How audio is prepared for recognition, and what counts as silence there (ffmpeg's filters documentation,
+// "loudnorm" and "silencedetect").
+const (
+	AudioRate    = 16000
+	silence      = "silencedetect=noise=-35dB:d=0.5"
+	minSpeech    = 200 * time.Millisecond // shorter sounds between silences are not speech
+	audioHeader  = 44                     // bytes of a plain WAV header
+	bytesPerSec  = AudioRate * 2
+	posterFormat = "poster%d.jpg"
+	posterCount  = 3
+)
+
+// ToneMap is the filter chain that turns HDR pictures into ordinary ones; it ends in yuv420p.
+const ToneMap = "zscale=t=linear:npl=100,format=gbrpf32le,zscale=p=bt709,tonemap=tonemap=hable:desat=0,zscale=t=bt709:m=bt709:r=tv,format=yuv420p"
+
+// Decoded is what really came out of a stream.
+type Decoded struct {
+	Duration time.Duration // until the end of the last frame
+	Errors   int           // complaints of the decoder; sound files have none
+}
+
+// input is how every ffmpeg here opens a source: one demuxer, one protocol, bounded pixels and duration.
+func (r Runner) input(path, demuxer string) []string {
+	return []string{"-nostdin", "-hide_banner", "-nostats", "-y", "-loglevel", "repeat+level+info",
+		"-threads", "1", "-filter_threads", "1", "-protocol_whitelist", "file", "-format_whitelist", demuxer,
+		"-max_pixels", strconv.Itoa(MaxPixels), "-t", bound(MaxDuration), "-f", demuxer, "-i", r.Local(path)}
+}
+
+// DecodeAudio decodes the sound of a source into the WAV file out: mono, 16 kHz, at an even loudness, on the
+// source's own time line (missing parts are silent). It also returns the stretches that are not silent.
+func (r Runner) DecodeAudio(ctx context.Context, path, demuxer, out string) (Decoded, []recording.Span, error) {
+	args := append(r.input(path, demuxer), "-map", "0:a:0", "-vn", "-sn", "-dn", "-map_metadata", "-1", "-t", bound(MaxDuration),
+		"-af", "aresample=async=1:first_pts=0,aformat=channel_layouts=mono,loudnorm=I=-16:TP=-1.5:LRA=11,"+silence+",aresample="+strconv.Itoa(AudioRate),
+		"-c:a", "pcm_s16le", "-fflags", "+bitexact", "-f", "wav", "file:"+out)
+	result, err := r.Run(ctx, "ffmpeg", args...)
+	if err != nil {
+		return Decoded{}, nil, err
+	}
+	info, err := os.Stat(filepath.Join(r.Dir, out))
+	if err != nil {
+		return Decoded{}, nil, fmt.Errorf("%w: no sound file", ErrOutput)
+	}
+	length := time.Duration(max(0, info.Size()-audioHeader)) * time.Second / bytesPerSec
+	return Decoded{Duration: length, Errors: complaints(result.Stderr)}, speech(result.Stderr, length), nil
+}
+
+// DecodeVideo decodes every frame of a source and keeps up to three of them as JPEG files in Dir, spread
+// over the declared length.
+func (r Runner) DecodeVideo(ctx context.Context, path string, d Declared) (Decoded, []string, error) {
+	first, step := posterTimes(d)
+	args := append(r.input(path, d.Demuxer), "-map", "0:V:0", "-an", "-fps_mode", "passthrough", "-t", bound(MaxDuration), "-f", "null", "-",
+		"-map", "0:V:0", "-an", "-fps_mode", "passthrough", "-map_metadata", "-1", "-frames:v", strconv.Itoa(posterCount),
+		"-vf", fmt.Sprintf("select='gte(t,%s+selected_n*%s)',%sscale='min(1280,iw)':-2", bound(first), bound(step), d.tone()),
+		"-q:v", "4", "-fflags", "+bitexact", "file:"+posterFormat, "-progress", "pipe:1")
+	result, err := r.Run(ctx, "ffmpeg", args...)
+	if err != nil {
+		return Decoded{}, nil, err
+	}
+	posters, err := r.made(posterFormat, posterCount)
+	return Decoded{Duration: progress(result.Stdout), Errors: complaints(result.Stderr)}, posters, err
+}
+
+func (d Declared) tone() string {
+	if d.Video.HDR {
+		return ToneMap + ","
+	}
+	return ""
+}
+
+// posterTimes returns the time of the first poster and the distance to the next: a tenth, a half and nine
+// tenths of the declared length, or the very beginning when that is unknown.
+func posterTimes(d Declared) (first, step time.Duration) {
+	length := d.Video.Duration
+	if length == 0 {
+		length = d.Duration
+	}
+	return min(length/10, time.Second), max(length*4/10, time.Second)
+}
+
+// made returns the numbered files that a run left in Dir, in order.
+func (r Runner) made(format string, count int) ([]string, error) {
+	var names []string
+	for i := 1; i <= count; i++ {
+		name := fmt.Sprintf(format, i)
+		info, err := os.Stat(filepath.Join(r.Dir, name))
+		if errors.Is(err, fs.ErrNotExist) || (err == nil && info.Size() == 0) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look for a picture: %w", err)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// StillOf draws the sound of a WAV file in Dir as a JPEG file in Dir: the picture of a recording without one.
+func (r Runner) StillOf(ctx context.Context, wav, out string) error {
+	_, err := r.Run(ctx, "ffmpeg", "-nostdin", "-hide_banner", "-v", "error", "-y", "-protocol_whitelist", "file", "-f", "wav", "-i", "file:"+wav,
+		"-filter_complex", "color=c=0x14324f:s=1280x720[b];[0:a:0]showwavespic=s=1280x300:colors=0x9fc5e8[w];[b][w]overlay=0:210:format=auto",
+		"-frames:v", "1", "-q:v", "4", "-fflags", "+bitexact", "file:"+out)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(filepath.Join(r.Dir, out)); err != nil || info.Size() == 0 {
+		return fmt.Errorf("%w: no picture", ErrOutput)
+	}
+	return nil
+}
+
+func bound(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
+
+// complaints counts the lines that ffmpeg itself marks as errors.
+func complaints(log []byte) int {
+	return bytes.Count(log, []byte(" [error] ")) + bytes.Count(log, []byte("\n[error] ")) + bytes.Count(log, []byte("[fatal] "))
+}
+
+var (
+	silenceMark = regexp.MustCompile(`silence_(start|end): (-?[0-9.]+)`)
+	outTime     = regexp.MustCompile(`(?m)^out_time_us=([0-9]+)$`)
+)
+
+// speech returns what lies between the silences that silencedetect reported.
+func speech(log []byte, length time.Duration) []recording.Span {
+	var spans []recording.Span
+	from, open := time.Duration(0), true // open: no silence is running
+	end := func(to time.Duration) {
+		if open && to-from >= minSpeech {
+			spans = append(spans, recording.Span{StartMs: from.Milliseconds(), EndMs: to.Milliseconds()})
+		}
+	}
+	for _, mark := range silenceMark.FindAllSubmatch(log, -1) {
+		at := min(max(0, parseSeconds(mark[2])), length)
+		if string(mark[1]) == "start" {
+			end(at)
+			open = false
+		} else {
+			from, open = at, true
+		}
+	}
+	end(length)
+	return spans
+}
+
+// progress returns the last time that -progress reported.
+func progress(report []byte) time.Duration {
+	marks := outTime.FindAllSubmatch(report, -1)
+	if len(marks) == 0 {
+		return 0
+	}
+	us, err := strconv.ParseInt(string(marks[len(marks)-1][1]), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(us) * time.Microsecond
+}
+
+func parseSeconds(b []byte) time.Duration {
+	f, err := strconv.ParseFloat(string(b), 64)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(f * float64(time.Second))
+}

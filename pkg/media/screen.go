@@ -1,0 +1,122 @@
+package media
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// How the lower third is looked at.
+const (
+	frameRate     = 2    // looks a second
+	sceneChange   = 0.02 // share of the crop that must have changed to look again; plain slides score low
+	minFrames     = 60   // budget of frames for a short recording,
+	maxFrames     = 400  // and for a long one, which gets one a second in between
+	minConfidence = 60   // of tesseract, 0 to 100; below it letters are guesses
+	frameFormat   = "lower%06d.png"
+	frameList     = "lower.txt"
+	ocrTime       = 10 * time.Minute
+)
+
+// Frame is a still of the lower third, taken because the picture there had changed.
+type Frame struct {
+	At   time.Duration
+	Name string // PNG file in the runner's Dir
+}
+
+// Line is one line of text on a frame.
+type Line struct {
+	Frame      int     // index of the frame it stands on
+	Top        int     // pixels from the top of the crop
+	Height     int     // of the tallest word, in pixels
+	Confidence float64 // mean over its words, 0 to 100
+	Text       string
+}
+
+// LowerThirds takes a still of the lower third of the picture whenever something changed there, within a budget that
+// grows with the length: what stands there can be taken to stand until the next still.
+func (r Runner) LowerThirds(ctx context.Context, path, demuxer string, length time.Duration) ([]Frame, error) {
+	budget := min(max(minFrames, int(length/time.Second)), maxFrames)
+	gap := max(length/time.Duration(budget), time.Second/frameRate)
+	filter := fmt.Sprintf("fps=%d,crop=iw:ih*0.3:0:ih*0.7,scale='min(1280,iw)':-2,select='eq(n,0)+gt(scene,%g)*gte(t-prev_selected_t,%s)',format=gray",
+		frameRate, sceneChange, bound(gap-10*time.Millisecond)) // less a little, for times that are rounded
+	args := append(r.input(path, demuxer), "-map", "0:V:0", "-an", "-sn", "-dn", "-map_metadata", "-1", "-vf", filter,
+		"-fps_mode", "vfr", "-enc_time_base", "1/"+strconv.Itoa(frameRate), "-frame_pts", "1", "-frames:v", strconv.Itoa(budget), "file:"+frameFormat)
+	if _, err := r.Run(ctx, "ffmpeg", args...); err != nil {
+		return nil, err
+	}
+	entries, err := filepath.Glob(filepath.Join(r.Dir, "lower*.png")) // sorted, and numbered in frames of frameRate
+	if err != nil {
+		return nil, fmt.Errorf("list the stills: %w", err)
+	}
+	frames := make([]Frame, 0, len(entries))
+	for _, entry := range entries {
+		var number int
+		if _, err := fmt.Sscanf(filepath.Base(entry), frameFormat, &number); err != nil {
+			return nil, fmt.Errorf("%w: a still without a number", ErrOutput)
+		}
+		frames = append(frames, Frame{At: time.Duration(number) * time.Second / frameRate, Name: filepath.Base(entry)})
+	}
+	return frames, nil
+}
+
+// Read reads the text on frames, with one run of tesseract for all of them: loading its model costs more than
+// reading a frame. Lines come in the order of frames, top to bottom.
+func (r Runner) Read(ctx context.Context, frames []Frame) ([]Line, error) {
+	if len(frames) == 0 {
+		return nil, nil
+	}
+	var list strings.Builder
+	for _, f := range frames {
+		list.WriteString(f.Name + "\n")
+	}
+	if err := os.WriteFile(filepath.Join(r.Dir, frameList), []byte(list.String()), 0o600); err != nil {
+		return nil, fmt.Errorf("list the stills: %w", err)
+	}
+	r.Limits.CPU = min(orDefault(r.Limits.CPU, DefaultCPU), ocrTime)
+	out, err := r.Run(ctx, "tesseract", frameList, "-", "--psm", "6", "-l", "eng", "tsv")
+	if err != nil {
+		return nil, err
+	}
+	return parseTSV(out.Stdout, len(frames)), nil
+}
+
+// parseTSV joins the words of tesseract's table (level, page, block, paragraph, line, word, left, top, width,
+// height, confidence, text) into lines, and leaves out words that it is not sure of.
+func parseTSV(table []byte, pages int) []Line {
+	var lines []Line
+	var place string // of the line being joined
+	var words int
+	rows := bufio.NewScanner(bytes.NewReader(table))
+	rows.Buffer(nil, 1<<20)
+	for rows.Scan() {
+		cells := strings.Split(rows.Text(), "\t")
+		if len(cells) != 12 || strings.TrimSpace(cells[11]) == "" {
+			continue
+		}
+		page, err := strconv.Atoi(cells[1])
+		confidence, err2 := strconv.ParseFloat(cells[10], 64)
+		if err != nil || err2 != nil || page < 1 || page > pages || confidence <= minConfidence {
+			continue
+		}
+		top, _ := strconv.Atoi(cells[7]) // a geometry that cannot be read orders the line first
+		height, _ := strconv.Atoi(cells[9])
+		text := strings.TrimSpace(cells[11])
+		if at := strings.Join(cells[1:5], "/"); at != place {
+			place, words = at, 0
+			lines = append(lines, Line{Frame: page - 1, Top: top})
+		}
+		l := &lines[len(lines)-1]
+		l.Confidence = (l.Confidence*float64(words) + confidence) / float64(words+1)
+		l.Height = max(l.Height, height)
+		l.Text = strings.TrimSpace(l.Text + " " + text)
+		words++
+	}
+	return lines
+}
