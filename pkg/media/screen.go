@@ -14,11 +14,10 @@ import (
 
 // How the lower third is looked at.
 const (
-	frameRate     = 2    // looks a second
-	sceneChange   = 0.02 // share of the crop that must have changed to look again; plain slides score low
-	minFrames     = 60   // budget of frames for a short recording,
-	maxFrames     = 400  // and for a long one, which gets one a second in between
-	minConfidence = 60   // of tesseract, 0 to 100; below it letters are guesses
+	shortestStep  = 500 * time.Millisecond // between two looks
+	sceneChange   = 0.02                   // share of the crop that must have changed to look again; plain slides score low
+	maxFrames     = 400                    // that are read; a long recording is looked at in longer steps
+	minConfidence = 60                     // of tesseract, 0 to 100; below it letters are guesses
 	frameFormat   = "lower%06d.png"
 	frameList     = "lower.txt"
 	ocrTime       = 10 * time.Minute
@@ -39,19 +38,21 @@ type Line struct {
 	Text       string
 }
 
-// LowerThirds takes a still of the lower third of the picture whenever something changed there, within a budget that
-// grows with the length: what stands there can be taken to stand until the next still.
+// lookStep keeps the number of looks, and so of stills, within the budget.
+func lookStep(length time.Duration) time.Duration {
+	return max(shortestStep, (length / maxFrames).Round(time.Millisecond))
+}
+
+// LowerThirds takes a still of the lower third of the picture whenever something changed there; what stands there can be taken to stand until the next still.
 func (r Runner) LowerThirds(ctx context.Context, path, demuxer string, length time.Duration) ([]Frame, error) {
-	budget := min(max(minFrames, int(length/time.Second)), maxFrames)
-	gap := max(length/time.Duration(budget), time.Second/frameRate)
-	filter := fmt.Sprintf("fps=%d,crop=iw:ih*0.3:0:ih*0.7,scale='min(1280,iw)':-2,select='eq(n,0)+gt(scene,%g)*gte(t-prev_selected_t,%s)',format=gray",
-		frameRate, sceneChange, bound(gap-10*time.Millisecond)) // less a little, for times that are rounded
+	step := lookStep(length).Milliseconds()
+	filter := fmt.Sprintf("fps=1000/%d,crop=iw:ih*0.3:0:ih*0.7,scale='min(1280,iw)':-2,select='eq(n,0)+gt(scene,%g)',format=gray", step, sceneChange)
 	args := append(r.input(path, demuxer), "-map", "0:V:0", "-an", "-sn", "-dn", "-map_metadata", "-1", "-vf", filter,
-		"-fps_mode", "vfr", "-enc_time_base", "1/"+strconv.Itoa(frameRate), "-frame_pts", "1", "-frames:v", strconv.Itoa(budget), "file:"+frameFormat)
+		"-fps_mode", "vfr", "-enc_time_base", fmt.Sprintf("%d/1000", step), "-frame_pts", "1", "-frames:v", strconv.Itoa(maxFrames), "file:"+frameFormat)
 	if _, err := r.Run(ctx, "ffmpeg", args...); err != nil {
 		return nil, err
 	}
-	entries, err := filepath.Glob(filepath.Join(r.Dir, "lower*.png")) // sorted, and numbered in frames of frameRate
+	entries, err := filepath.Glob(filepath.Join(r.Dir, "lower*.png")) // sorted, and numbered in steps
 	if err != nil {
 		return nil, fmt.Errorf("list the stills: %w", err)
 	}
@@ -61,7 +62,7 @@ func (r Runner) LowerThirds(ctx context.Context, path, demuxer string, length ti
 		if _, err := fmt.Sscanf(filepath.Base(entry), frameFormat, &number); err != nil {
 			return nil, fmt.Errorf("%w: a still without a number", ErrOutput)
 		}
-		frames = append(frames, Frame{At: time.Duration(number) * time.Second / frameRate, Name: filepath.Base(entry)})
+		frames = append(frames, Frame{At: time.Duration(int64(number)*step) * time.Millisecond, Name: filepath.Base(entry)})
 	}
 	return frames, nil
 }

@@ -1,0 +1,106 @@
+package media
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// film makes a source of our own with ffmpeg's generators.
+func film(t *testing.T, args ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "in.mp4")
+	cmd := exec.CommandContext(t.Context(), "ffmpeg", append(append([]string{"-v", "error", "-y"}, args...), path)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("make a source: %v: %s", err, out)
+	}
+	return path
+}
+
+func cut(t *testing.T, c Clip) (Declared, time.Duration, error) {
+	t.Helper()
+	r := Runner{Dir: t.TempDir()}
+	if c.Captions != "" {
+		srt := "1\n00:00:00,000 --> 00:00:02,000\nHELLO THERE\n\n"
+		if err := os.WriteFile(filepath.Join(r.Dir, c.Captions), []byte(srt), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	length, err := r.Cut(t.Context(), c, "clip.mp4")
+	made, probeErr := r.Probe(t.Context(), filepath.Join(r.Dir, "clip.mp4"))
+	if err == nil && probeErr != nil {
+		t.Fatal(probeErr)
+	}
+	return made, length, err
+}
+
+func near(a, b time.Duration) bool { return (a - b).Abs() <= 100*time.Millisecond }
+
+func TestAClipHasTheLengthAndSizeThatWereOrdered(t *testing.T) {
+	tone := []string{"-f", "lavfi", "-i", "sine=d=4"}
+	picture := func(size string) []string { return []string{"-f", "lavfi", "-i", "testsrc=d=4:r=10:s=" + size} }
+	for name, c := range map[string]struct {
+		source        []string
+		clip          Clip
+		width, height int
+	}{
+		"captions burned":    {append(picture("320x180"), tone...), Clip{Width: 320, Height: 180, Sound: true, Captions: "c.srt"}, 320, 180},
+		"no sound":           {picture("320x180"), Clip{Width: 320, Height: 180}, 320, 180},
+		"odd size":           {append(picture("321x181"), append(tone, "-pix_fmt", "yuv444p")...), Clip{Width: 321, Height: 181, Sound: true}, 320, 180},
+		"larger than a clip": {append(picture("1600x200"), tone...), Clip{Width: 1600, Height: 200, Sound: true}, 1280, 160},
+		"portrait":           {append(picture("180x320"), tone...), Clip{Width: 180, Height: 320, Sound: true, Captions: "c.srt", Top: true}, 180, 320},
+		"frames seconds apart": {append([]string{"-f", "lavfi", "-i", "testsrc=d=4:r=1/3:s=320x180"}, append(tone, "-fps_mode", "passthrough")...),
+			Clip{Width: 320, Height: 180, Sound: true}, 320, 180},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.clip.Source, c.clip.Demuxer, c.clip.Start, c.clip.Length = film(t, c.source...), "mov", time.Second, 2*time.Second
+			made, length, err := cut(t, c.clip)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !near(length, c.clip.Length) || made.Video.Width != c.width || made.Video.Height != c.height || (made.Audio != nil) != c.clip.Sound {
+				t.Errorf("%v of %+v with sound %+v", length, made.Video, made.Audio)
+			}
+		})
+	}
+}
+
+func TestSoundWithoutAPictureGetsTheStill(t *testing.T) {
+	still := filepath.Join(t.TempDir(), "100%d.jpg")
+	if out, err := exec.CommandContext(t.Context(), "ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc=s=640x360",
+		"-frames:v", "1", "-update", "1", "file:"+still).CombinedOutput(); err != nil {
+		t.Fatalf("make a still: %v: %s", err, out)
+	}
+	made, length, err := cut(t, Clip{
+		Source: film(t, "-f", "lavfi", "-i", "sine=d=4"), Demuxer: "mov", Start: time.Second, Length: 2 * time.Second,
+		Still: still, Sound: true, Captions: "c.srt",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !near(length, 2*time.Second) || made.Video.Width != 640 || made.Audio == nil {
+		t.Errorf("%v of %+v with sound %+v", length, made.Video, made.Audio)
+	}
+}
+
+func TestAClipThatCameOutShortIsToldApart(t *testing.T) {
+	source := film(t, "-f", "lavfi", "-i", "testsrc=d=2:s=320x180", "-f", "lavfi", "-i", "sine=d=6")
+	for start, short := range map[time.Duration]bool{0: false, 1400 * time.Millisecond: true, 4 * time.Second: true} {
+		_, _, err := cut(t, Clip{Source: source, Demuxer: "mov", Start: start, Length: 2 * time.Second, Width: 320, Height: 180, Sound: true})
+		if errors.Is(err, ErrOutput) != short || (err != nil) != short {
+			t.Errorf("from %v: error %v, want a short clip: %t", start, err, short)
+		}
+	}
+}
+
+func TestCaptionsAreNarrowerInANarrowPicture(t *testing.T) {
+	for size, want := range map[[2]int]string{{640, 360}: "Fontsize=20.0", {360, 640}: "Fontsize=6.8", {0, 0}: "Fontsize=20.0"} {
+		style := Clip{Width: size[0], Height: size[1]}.style()
+		if got := style[len("Fontname=DejaVu Sans,"):][:len(want)]; got != want {
+			t.Errorf("%v: %s, want %s", size, got, want)
+		}
+	}
+}
