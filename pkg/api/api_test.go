@@ -1,0 +1,432 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/stagefleet/stagefleet/pkg/admin"
+	"github.com/stagefleet/stagefleet/pkg/api"
+	"github.com/stagefleet/stagefleet/pkg/blob"
+	"github.com/stagefleet/stagefleet/pkg/job"
+	"github.com/stagefleet/stagefleet/pkg/recording"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// record is an in-memory stand-in for package job.
+type record struct {
+	mu        sync.Mutex
+	jobs      map[string]job.Job
+	submitted []job.Submission
+	filters   []job.Filter
+	err       error // of every call
+}
+
+func (r *record) Submit(_ context.Context, s job.Submission) (job.Job, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return job.Job{}, r.err
+	}
+	r.submitted = append(r.submitted, s)
+	j := job.Job{ID: fmt.Sprintf("j%d", len(r.submitted)), Target: s.Target, Version: max(s.Version, 1), State: job.Queued, Seq: 1}
+	r.jobs[j.ID] = j
+	return j, nil
+}
+
+func (r *record) Job(_ context.Context, tenant, id string) (job.Job, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j, ok := r.jobs[id]
+	if !ok || tenant != api.Tenant {
+		return job.Job{}, job.ErrNotFound
+	}
+	return j, r.err
+}
+
+func (r *record) Seq(ctx context.Context, tenant, id string) (int64, error) {
+	j, err := r.Job(ctx, tenant, id)
+	return j.Seq, err
+}
+
+func (r *record) Jobs(_ context.Context, f job.Filter) ([]job.Job, string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.filters = append(r.filters, f)
+	var list []job.Job
+	for _, j := range r.jobs {
+		list = append(list, j)
+	}
+	return list, "next", r.err
+}
+
+func (r *record) Ping(context.Context) error { return r.err }
+
+// set changes a job as a worker's commit does.
+func (r *record) set(id string, change func(*job.Job)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j := r.jobs[id]
+	j.ID = id
+	change(&j)
+	j.Seq++
+	r.jobs[id] = j
+}
+
+type overview struct{}
+
+func (overview) Stages(context.Context) ([]admin.Stage, error) {
+	return []admin.Stage{{Name: "ingest", Queue: "q.fifo", Breaker: "closed"}}, nil
+}
+
+const maxUpload = 1 << 20
+
+type bundle struct {
+	*record
+	server *httptest.Server
+	client *api.Client
+	folder string
+	logs   *observer.ObservedLogs
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	b := &bundle{record: &record{jobs: map[string]job.Job{}}, folder: t.TempDir()}
+	objects, err := blob.NewFolder(b.folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, logs := observer.New(zap.DebugLevel)
+	b.logs = logs
+	b.server = httptest.NewServer(api.NewServer(api.Config{
+		Record: b.record, Objects: objects, Place: "file://" + b.folder, Overview: overview{},
+		First: job.Route{Stage: "ingest", Queue: "q.fifo", FIFO: true}, MaxUpload: maxUpload, Log: zap.New(core),
+	}))
+	t.Cleanup(b.server.Close)
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	b.client = api.NewClient(b.server.URL)
+	t.Cleanup(b.client.Close)
+	return b
+}
+
+func (b *bundle) objects(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(b.folder, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// field is one part of a form; one with a file name is a file.
+type field struct{ name, file, text string }
+
+func form(t *testing.T, fields ...field) (string, io.Reader) {
+	t.Helper()
+	var body bytes.Buffer
+	w := multipart.NewWriter(&body)
+	for _, f := range fields {
+		var part io.Writer
+		var err error
+		if f.file != "" {
+			part, err = w.CreateFormFile(f.name, f.file)
+		} else {
+			part, err = w.CreateFormField(f.name)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(part, f.text)
+	}
+	_ = w.Close()
+	return w.FormDataContentType(), &body
+}
+
+func (b *bundle) post(t *testing.T, fields ...field) (*http.Response, map[string]any) {
+	t.Helper()
+	contentType, body := form(t, fields...)
+	response, err := http.Post(b.server.URL+"/v1/jobs", contentType, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, decode(t, response)
+}
+
+func decode(t *testing.T, response *http.Response) map[string]any {
+	t.Helper()
+	defer response.Body.Close()
+	var body map[string]any
+	if err := json.NewDecoder(response.Body).Decode(&body); err != nil {
+		t.Fatalf("%s: %v", response.Status, err)
+	}
+	return body
+}
+
+func TestASubmissionIsAcceptedOnceItsBytesAndItsJobAreKept(t *testing.T) {
+	b := setup(t)
+	response, body := b.post(t, field{"file", "talk.mp4", "the bytes"}, field{"version", "", "3"}, field{"target", "", "Monday"})
+	if response.StatusCode != http.StatusAccepted || response.Header.Get("Location") != "/v1/jobs/j1" {
+		t.Fatalf("= %d, Location %q", response.StatusCode, response.Header.Get("Location"))
+	}
+	if body["id"] != "j1" || body["state"] != "queued" || body["target"] != "Monday" {
+		t.Errorf("body = %v", body)
+	}
+	sub := b.submitted[0]
+	sum := sha256.Sum256([]byte("the bytes"))
+	if sub.Digest != hex.EncodeToString(sum[:]) || sub.Version != 3 || sub.Tenant != api.Tenant || sub.First.Queue != "q.fifo" {
+		t.Errorf("submission = %+v", sub)
+	}
+	var source recording.Source
+	if err := json.Unmarshal(sub.Input, &source); err != nil || source.Validate() != nil || source.Name != "talk.mp4" {
+		t.Errorf("source = %+v, %v", source, err)
+	}
+	kept, err := os.ReadFile(filepath.Join(b.folder, source.Object.Key))
+	if err != nil || string(kept) != "the bytes" {
+		t.Errorf("kept %q, %v", kept, err)
+	}
+}
+
+func TestTheTargetIsTheBaseNameOfTheFileUnlessGiven(t *testing.T) {
+	b := setup(t)
+	for name, want := range map[string]string{"talk.mp4": "talk.mp4", "../../etc/passwd": "passwd", `C:\films\a.mov`: "a.mov", "Gespräch.mp4": "Gespräch.mp4"} {
+		b.post(t, field{"file", name, "x"})
+		if got := b.submitted[len(b.submitted)-1].Target; got != want {
+			t.Errorf("target of %q = %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestARequestThatIsNoSubmissionSaysWhy(t *testing.T) {
+	for name, c := range map[string]struct {
+		fields []field
+		status int
+		code   string
+	}{
+		"no file":          {[]field{{"target", "", "a"}}, 400, "no_file"},
+		"two files":        {[]field{{"file", "a", "x"}, {"file", "b", "y"}}, 400, "two_files"},
+		"another field":    {[]field{{"file", "a", "x"}, {"tarqet", "", "y"}}, 400, "unknown_field"},
+		"version zero":     {[]field{{"file", "a", "x"}, {"version", "", "0"}}, 400, "version"},
+		"version in words": {[]field{{"file", "a", "x"}, {"version", "", "two"}}, 400, "version"},
+		"a long target":    {[]field{{"file", "a", "x"}, {"target", "", strings.Repeat("t", api.MaxTarget+1)}}, 400, "field_too_long"},
+		"a broken target":  {[]field{{"file", "a", "x"}, {"target", "", "\xff"}}, 400, "target"},
+		"too large":        {[]field{{"file", "a", strings.Repeat("x", maxUpload+1)}}, 413, "too_large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			response, body := b.post(t, c.fields...)
+			if response.StatusCode != c.status || body["code"] != c.code || response.Header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("= %d %v", response.StatusCode, body)
+			}
+			if detail, _ := body["detail"].(string); !strings.HasSuffix(detail, ".") {
+				t.Errorf("detail %q is no sentence", detail)
+			}
+			if len(b.submitted) != 0 {
+				t.Error("a job was made")
+			}
+		})
+	}
+}
+
+func TestTheLargestUploadIsTakenAndALargerOneLeavesNothing(t *testing.T) {
+	b := setup(t)
+	if response, body := b.post(t, field{"file", "a", strings.Repeat("x", maxUpload)}); response.StatusCode != http.StatusAccepted {
+		t.Fatalf("the largest: %d %v", response.StatusCode, body)
+	}
+	before := len(b.objects(t))
+	b.post(t, field{"file", "a", strings.Repeat("x", maxUpload+1)})
+	if after := len(b.objects(t)); after != before {
+		t.Errorf("objects: %d before, %d after", before, after)
+	}
+}
+
+func TestAnUploadThatBreaksOffMakesNoJob(t *testing.T) {
+	b := setup(t)
+	contentType, body := form(t, field{"file", "a", strings.Repeat("x", 1000)})
+	whole, _ := io.ReadAll(body)
+	response, err := http.Post(b.server.URL+"/v1/jobs", contentType, bytes.NewReader(whole[:len(whole)-100]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := decode(t, response); p["code"] != "broken_upload" || response.StatusCode != 400 {
+		t.Errorf("= %d %v", response.StatusCode, p)
+	}
+	if len(b.submitted) != 0 || len(b.objects(t)) != 0 {
+		t.Errorf("%d jobs, %d objects", len(b.submitted), len(b.objects(t)))
+	}
+}
+
+func TestRefusalsOfTheRecordAreToldApart(t *testing.T) {
+	for name, c := range map[string]struct {
+		err    error
+		status int
+		code   string
+		after  string
+	}{
+		"another version's bytes":   {fmt.Errorf("submit: %w", job.ErrVersionConflict), 409, "version_conflict", ""},
+		"a key used before":         {job.ErrIdempotencyMismatch, 422, "idempotency_mismatch", ""},
+		"too many in flight":        {&job.Refused{Reason: "in_flight_limit", RetryAfter: 1500 * time.Millisecond}, 429, "in_flight_limit", "2"},
+		"the day's allowance spent": {&job.Refused{Reason: "daily_cap", RetryAfter: time.Hour}, 429, "daily_cap", "3600"},
+		"no balance":                {&job.Refused{Reason: "balance"}, 402, "balance", ""},
+		"the fleet is full":         {&job.Refused{Reason: "capacity", RetryAfter: time.Minute}, 503, "capacity", "60"},
+		"anything else":             {errors.New("disk: secret"), 500, "internal", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.err = c.err
+			response, body := b.post(t, field{"file", "talk.mp4", "x"})
+			if response.StatusCode != c.status || body["code"] != c.code || response.Header.Get("Retry-After") != c.after {
+				t.Errorf("= %d %v, Retry-After %q", response.StatusCode, body, response.Header.Get("Retry-After"))
+			}
+			if strings.Contains(fmt.Sprint(body), "secret") {
+				t.Error("the answer tells an inner error")
+			}
+		})
+	}
+}
+
+func TestTheIdempotencyKeyGoesWithAHashOfTheRequest(t *testing.T) {
+	b := setup(t)
+	for _, target := range []string{"a", "a", "b"} {
+		_, err := b.client.Submit(t.Context(), api.Request{Name: "f", Target: target, IdempotencyKey: "k"}, strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := b.submitted
+	if s[0].IdempotencyKey != "k" || s[0].BodyHash != s[1].BodyHash || s[0].BodyHash == s[2].BodyHash {
+		t.Errorf("hashes = %s %s %s", s[0].BodyHash, s[1].BodyHash, s[2].BodyHash)
+	}
+}
+
+func TestOtherAddressesAndMethodsAreProblems(t *testing.T) {
+	b := setup(t)
+	for _, c := range []struct {
+		method, path string
+		status       int
+	}{
+		{http.MethodGet, "/", 404}, {http.MethodGet, "/v1/nothing", 404}, {http.MethodGet, "/v1/jobs/unknown", 404},
+		{http.MethodGet, "/v1/jobs/unknown/events", 404}, {http.MethodDelete, "/v1/jobs", 405}, {http.MethodPost, "/v1/stages", 405},
+		{http.MethodGet, "/v1/jobs?limit=0", 400}, {http.MethodGet, "/v1/jobs?limit=501", 400}, {http.MethodPost, "/v1/jobs", 415},
+	} {
+		request, _ := http.NewRequestWithContext(t.Context(), c.method, b.server.URL+c.path, nil)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body := decode(t, response); response.StatusCode != c.status || body["status"] != float64(c.status) || body["detail"] == "" {
+			t.Errorf("%s %s = %d %v, want %d", c.method, c.path, response.StatusCode, body, c.status)
+		}
+		if c.status == 405 && response.Header.Get("Allow") == "" {
+			t.Errorf("%s %s: no Allow", c.method, c.path)
+		}
+	}
+}
+
+func TestPagesInABrowserCannotReachTheFleet(t *testing.T) {
+	b := setup(t)
+	for name, change := range map[string]func(*http.Request){
+		"by a name that leads here": func(r *http.Request) { r.Host = "evil.example:80" },
+		"by a form of another site": func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
+	} {
+		contentType, body := form(t, field{"file", "a", "x"})
+		request, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, b.server.URL+"/v1/jobs", body)
+		request.Header.Set("Content-Type", contentType)
+		change(request)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusForbidden || len(b.submitted) != 0 {
+			t.Errorf("%s: %d", name, response.StatusCode)
+		}
+	}
+}
+
+func TestResultsAreNamedByWhereTheyCanBeOpened(t *testing.T) {
+	b := setup(t)
+	b.set("j", func(j *job.Job) {
+		j.State = job.Completed
+		j.Result = &job.Result{Dir: "jobs/j/a", Manifest: "jobs/j/a/manifest.json", Index: "jobs/j/a/index.html"}
+	})
+	j, err := b.client.Job(t.Context(), "j")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (job.Result{Dir: b.folder + "/jobs/j/a", Manifest: b.folder + "/jobs/j/a/manifest.json", Index: b.folder + "/jobs/j/a/index.html"}); *j.Result != want {
+		t.Errorf("result = %+v, want %+v", *j.Result, want)
+	}
+	if kept := b.jobs["j"].Result.Dir; kept != "jobs/j/a" {
+		t.Errorf("the record's own value was changed to %s", kept)
+	}
+}
+
+func TestListsPassTheFilterOnForTheCallersOwnTenant(t *testing.T) {
+	b := setup(t)
+	b.set("j", func(*job.Job) {})
+	page, err := b.client.Jobs(t.Context(), job.Filter{Tenant: "other", Target: "a b", State: job.Completed, Limit: 7, Cursor: "c"})
+	if err != nil || len(page.Jobs) != 1 || page.Cursor != "next" {
+		t.Fatalf("page = %+v, %v", page, err)
+	}
+	if want := (job.Filter{Tenant: api.Tenant, Target: "a b", State: job.Completed, Limit: 7, Cursor: "c"}); b.filters[0] != want {
+		t.Errorf("filter = %+v", b.filters[0])
+	}
+}
+
+func TestStagesAndHealth(t *testing.T) {
+	b := setup(t)
+	stages, err := b.client.Stages(t.Context())
+	if err != nil || len(stages) != 1 || stages[0].Name != "ingest" {
+		t.Errorf("stages = %+v, %v", stages, err)
+	}
+	for want, ill := range map[int]error{200: nil, 503: errors.New("ill")} {
+		b.err = ill
+		response, err := http.Get(b.server.URL + "/healthz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("health with %v = %d", ill, response.StatusCode)
+		}
+	}
+}
+
+func TestLogsNeverHoldWhatWasSubmitted(t *testing.T) {
+	b := setup(t)
+	b.err = errors.New("ill")
+	b.post(t, field{"file", "canary-name.mp4", "canary-bytes"}, field{"target", "", "canary-target"})
+	entries := b.logs.All()
+	if len(entries) != 1 {
+		t.Fatalf("%d log entries, want the one of the failure", len(entries))
+	}
+	if text := fmt.Sprint(entries[0].Message, entries[0].ContextMap()); strings.Contains(text, "canary") {
+		t.Errorf("log: %s", text)
+	}
+}

@@ -1,0 +1,222 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/admin"
+	"github.com/stagefleet/stagefleet/pkg/job"
+)
+
+// Timing of the client.
+const (
+	reconnectWait = time.Second
+	// Patience is how long Watch keeps trying to reach a fleet that went away, as over a restart.
+	Patience   = 90 * time.Second
+	maxAnswer  = 64 << 20
+	silentTime = 3 * sayAlive // an event stream that says nothing for so long is dead
+)
+
+// ErrUnreachable is matched by the error of a call that got no answer.
+var ErrUnreachable = errors.New("the fleet does not answer")
+
+// Client speaks to a fleet. It is safe for concurrent use.
+type Client struct {
+	base string
+	http *http.Client
+}
+
+// NewClient returns a client of the fleet at an address: host:port, or a URL.
+func NewClient(address string) *Client {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	return &Client{base: strings.TrimSuffix(address, "/"), http: &http.Client{Transport: &http.Transport{}}}
+}
+
+// Close lets go of idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Request asks for a job.
+type Request struct {
+	Name           string // of the file, for people
+	Target         string // empty: Name
+	Version        int64  // 0: the next
+	IdempotencyKey string // optional: the same request with the same key makes one job
+}
+
+// Submit streams a recording to the fleet. The error is a *Problem when the fleet refused it.
+func (c *Client) Submit(ctx context.Context, request Request, recording io.Reader) (job.Job, error) {
+	body, contentType, err := form(request, recording)
+	if err != nil {
+		return job.Job{}, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/v1/jobs", body)
+	if err != nil {
+		return job.Job{}, fmt.Errorf("make the request: %w", err)
+	}
+	r.Header.Set("Content-Type", contentType)
+	if request.IdempotencyKey != "" {
+		r.Header.Set("Idempotency-Key", request.IdempotencyKey)
+	}
+	return answer[job.Job](c, r)
+}
+
+// form puts the fields before the file and does not hold the file in memory.
+func form(request Request, recording io.Reader) (io.Reader, string, error) {
+	var head bytes.Buffer
+	w := multipart.NewWriter(&head)
+	fields := map[string]string{"target": request.Target, "version": ""}
+	if request.Version != 0 {
+		fields["version"] = strconv.FormatInt(request.Version, 10)
+	}
+	for name, value := range fields {
+		if err := w.WriteField(name, value); err != nil {
+			return nil, "", fmt.Errorf("make the form: %w", err)
+		}
+	}
+	if _, err := w.CreateFormFile("file", request.Name); err != nil {
+		return nil, "", fmt.Errorf("make the form: %w", err)
+	}
+	tail := "\r\n--" + w.Boundary() + "--\r\n"
+	return io.MultiReader(&head, recording, strings.NewReader(tail)), w.FormDataContentType(), nil
+}
+
+// Job returns one job.
+func (c *Client) Job(ctx context.Context, id string) (job.Job, error) {
+	return get[job.Job](ctx, c, "/v1/jobs/"+url.PathEscape(id))
+}
+
+// Jobs returns one page of jobs, newest first. The filter's tenant is the caller's, whatever it says.
+func (c *Client) Jobs(ctx context.Context, f job.Filter) (Page, error) {
+	query := url.Values{}
+	for name, value := range map[string]string{"target": f.Target, "state": string(f.State), "cursor": f.Cursor} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if f.Limit != 0 {
+		query.Set("limit", strconv.Itoa(f.Limit))
+	}
+	return get[Page](ctx, c, "/v1/jobs?"+query.Encode())
+}
+
+// Stages returns the state of every stage, in the order of the work.
+func (c *Client) Stages(ctx context.Context) ([]admin.Stage, error) {
+	return get[[]admin.Stage](ctx, c, "/v1/stages")
+}
+
+// Watch calls see with the job now and after each change until it has ended, and returns its last state. A connection that
+// breaks is made again for up to Patience.
+func (c *Client) Watch(ctx context.Context, id string, see func(job.Job)) (job.Job, error) {
+	var last job.Job
+	deadline := time.Now().Add(Patience)
+	for {
+		err := c.stream(ctx, id, last.Seq, func(j job.Job) {
+			last = j
+			deadline = time.Now().Add(Patience)
+			see(j)
+		})
+		var refused *Problem
+		switch {
+		case last.State.Ended():
+			return last, nil
+		case ctx.Err() != nil:
+			return last, context.Cause(ctx)
+		case errors.As(err, &refused) && refused.Status < http.StatusInternalServerError, time.Now().After(deadline):
+			return last, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(reconnectWait):
+		}
+	}
+}
+
+// stream reads one connection's events to its end.
+func (c *Client) stream(ctx context.Context, id string, seen int64, see func(job.Job)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/v1/jobs/"+url.PathEscape(id)+"/events", nil)
+	if err != nil {
+		return fmt.Errorf("make the request: %w", err)
+	}
+	if seen != 0 {
+		r.Header.Set("Last-Event-ID", strconv.FormatInt(seen, 10))
+	}
+	response, err := c.do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	silence := time.AfterFunc(silentTime, cancel)
+	defer silence.Stop()
+	lines := bufio.NewReader(response.Body)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return fmt.Errorf("%w: the stream broke off: %w", ErrUnreachable, err)
+		}
+		silence.Reset(silentTime)
+		if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
+			var j job.Job
+			if err := json.Unmarshal(data, &j); err != nil {
+				return fmt.Errorf("read an event: %w", err)
+			}
+			see(j)
+		}
+	}
+}
+
+func get[T any](ctx context.Context, c *Client, path string) (T, error) {
+	var none T
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	if err != nil {
+		return none, fmt.Errorf("make the request: %w", err)
+	}
+	return answer[T](c, r)
+}
+
+func answer[T any](c *Client, r *http.Request) (T, error) {
+	var value T
+	response, err := c.do(r)
+	if err != nil {
+		return value, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&value); err != nil {
+		return value, fmt.Errorf("read the answer: %w", err)
+	}
+	return value, nil
+}
+
+// do returns the response of a call that succeeded; its body is the caller's to close.
+func (c *Client) do(r *http.Request) (*http.Response, error) {
+	response, err := c.http.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	if response.StatusCode < 300 {
+		return response, nil
+	}
+	defer func() { _ = response.Body.Close() }()
+	p := &Problem{}
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(p); err != nil || p.Detail == "" {
+		return nil, fmt.Errorf("%w: %s is not a fleet's answer", ErrUnreachable, response.Status)
+	}
+	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil {
+		p.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	return nil, p
+}

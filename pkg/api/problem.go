@@ -1,0 +1,79 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/job"
+)
+
+// Problem is an error as the API states it: RFC 9457 problem details, with a code for programs and a sentence for people.
+// The client returns it as an error.
+type Problem struct {
+	Type       string        `json:"type"` // always about:blank: Code tells problems apart
+	Title      string        `json:"title"`
+	Status     int           `json:"status"`
+	Detail     string        `json:"detail"` // one sentence
+	Code       string        `json:"code"`   // bounded snake_case word
+	RetryAfter time.Duration `json:"-"`      // from the header; zero when waiting does not help
+}
+
+// Error returns the sentence.
+func (p *Problem) Error() string { return p.Detail }
+
+func problem(status int, code, sentence string, args ...any) *Problem {
+	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code, Detail: fmt.Sprintf(sentence, args...)}
+}
+
+// problemOf turns an error of the record into what the submitter is told. Errors that it does not know stay private.
+func problemOf(err error) *Problem {
+	var known *Problem
+	var refused *job.Refused
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &refused):
+		return refusal(refused)
+	case errors.As(err, &tooLarge):
+		return problem(http.StatusRequestEntityTooLarge, "too_large", "The upload is larger than %d bytes.", tooLarge.Limit)
+	case errors.Is(err, job.ErrNotFound):
+		return problem(http.StatusNotFound, "not_found", "There is no such job.")
+	case errors.Is(err, job.ErrVersionConflict):
+		return problem(http.StatusConflict, "version_conflict", "This version of the target exists already with other content; submit it under another version.")
+	case errors.Is(err, job.ErrIdempotencyMismatch):
+		return problem(http.StatusUnprocessableEntity, "idempotency_mismatch", "The idempotency key was used before with another request.")
+	}
+	return problem(http.StatusInternalServerError, "internal", "The fleet could not do this; its log says why.")
+}
+
+// refusal tells apart what waiting mends, what money mends, and what only the operator can.
+func refusal(r *job.Refused) *Problem {
+	var p *Problem
+	switch r.Reason {
+	case "balance":
+		p = problem(http.StatusPaymentRequired, r.Reason, "The account's balance does not cover this job.")
+	case "capacity":
+		p = problem(http.StatusServiceUnavailable, r.Reason, "The fleet has more work than it accepts; nothing was charged, try again later.")
+	case "daily_cap":
+		p = problem(http.StatusTooManyRequests, r.Reason, "The account has spent its daily allowance.")
+	default:
+		p = problem(http.StatusTooManyRequests, r.Reason, "The account has as many jobs in flight as it may.")
+	}
+	p.RetryAfter = r.RetryAfter
+	return p
+}
+
+func writeProblem(w http.ResponseWriter, p *Problem) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	if p.RetryAfter > 0 {
+		seconds := (p.RetryAfter + time.Second - 1) / time.Second
+		w.Header().Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
+	}
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // a client that hung up gets no answer
+}
