@@ -108,7 +108,7 @@ func (c Clip) style() string {
 	}
 	alignment := 2
 	if c.Top {
-		alignment = 8
+		alignment = 6 // the centre of the top, in the older numbering that force_style takes
 	}
 	return fmt.Sprintf("Fontname=DejaVu Sans,Fontsize=%.1f,MarginV=16,Alignment=%d,BorderStyle=4,BackColour=&H60000000,Outline=1,Shadow=1", size, alignment)
 }

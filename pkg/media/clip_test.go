@@ -96,6 +96,43 @@ func TestAClipThatCameOutShortIsToldApart(t *testing.T) {
 	}
 }
 
+func TestCaptionsStandWhereNothingElseDoes(t *testing.T) {
+	source := film(t, "-f", "lavfi", "-i", "color=black:d=3:s=640x360")
+	for _, top := range []bool{false, true} {
+		r := Runner{Dir: t.TempDir()}
+		if err := os.WriteFile(filepath.Join(r.Dir, "c.srt"), []byte("1\n00:00:00,000 --> 00:00:03,000\nHELLO THERE\nAND GOOD DAY\n\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		clip := Clip{Source: source, Demuxer: "mov", Length: 2 * time.Second, Width: 640, Height: 360, Captions: "c.srt", Top: top}
+		if _, err := r.Cut(t.Context(), clip, "clip.mp4"); err != nil {
+			t.Fatal(err)
+		}
+		above, middle, below := white(t, filepath.Join(r.Dir, "clip.mp4"))
+		if (above > 100) != top || (below > 100) == top || middle > 0 {
+			t.Errorf("captions at the top: %t; white pixels in each third: %d, %d, %d", top, above, middle, below)
+		}
+	}
+}
+
+// white counts the white pixels in each third of the first frame, 640 pixels wide and 360 high.
+func white(t *testing.T, path string) (above, middle, below int) {
+	t.Helper()
+	frame, err := exec.CommandContext(t.Context(), "ffmpeg", "-v", "error", "-i", path, "-frames:v", "1", "-f", "rawvideo", "-pix_fmt", "gray", "-").Output()
+	if err != nil || len(frame) != 640*360 {
+		t.Fatalf("read a frame: %v, %d bytes", err, len(frame))
+	}
+	count := func(part []byte) (n int) {
+		for _, p := range part {
+			if p > 200 {
+				n++
+			}
+		}
+		return n
+	}
+	third := len(frame) / 3
+	return count(frame[:third]), count(frame[third : 2*third]), count(frame[2*third:])
+}
+
 func TestCaptionsAreNarrowerInANarrowPicture(t *testing.T) {
 	for size, want := range map[[2]int]string{{640, 360}: "Fontsize=20.0", {360, 640}: "Fontsize=6.8", {0, 0}: "Fontsize=20.0"} {
 		style := Clip{Width: size[0], Height: size[1]}.style()

@@ -55,10 +55,10 @@ func write(ctx context.Context, t task, said []recording.Said) (recording.Captio
 	}
 	all := whole(said, in.Media.Facts.DurationMs)
 	var err error
-	if head.SRT, err = keep(ctx, t, "transcript.srt", srt(all)); err != nil {
+	if head.SRT, err = keep(ctx, t, "transcript.srt", recording.SRT(all)); err != nil {
 		return head, err
 	}
-	if head.VTT, err = keep(ctx, t, "transcript.vtt", vtt(all)); err != nil {
+	if head.VTT, err = keep(ctx, t, "transcript.vtt", recording.WebVTT(all)); err != nil {
 		return head, err
 	}
 	head.Transcript, err = t.Objects.WriteJSON(ctx, "transcript.json", recording.Transcript{

@@ -1,14 +1,12 @@
-package handler
+package recording
 
 import (
 	"fmt"
 	"strings"
-
-	"github.com/stagefleet/stagefleet/pkg/recording"
 )
 
-// srt writes SubRip.
-func srt(cues []recording.Cue) string {
+// SRT writes cues as a SubRip file. The lines are written as they are: players obey markup in them.
+func SRT(cues []Cue) string {
 	var b strings.Builder
 	for i, c := range cues {
 		fmt.Fprintf(&b, "%d\n%s --> %s\n%s\n\n", i+1, clock(c.StartMs, ','), clock(c.EndMs, ','), strings.Join(c.Lines, "\n"))
@@ -16,8 +14,9 @@ func srt(cues []recording.Cue) string {
 	return b.String()
 }
 
-// vtt writes WebVTT (W3C, "WebVTT: The Web Video Text Tracks Format"): an ampersand would begin an entity.
-func vtt(cues []recording.Cue) string {
+// WebVTT writes cues as a WebVTT file (W3C, "WebVTT: The Web Video Text Tracks Format"). An ampersand, which
+// would begin an entity, is escaped; other markup is written as it is.
+func WebVTT(cues []Cue) string {
 	var b strings.Builder
 	b.WriteString("WEBVTT\n\n")
 	for _, c := range cues {
