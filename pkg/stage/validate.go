@@ -108,7 +108,7 @@ func (p Profile) check(c *checks) {
 func wholeSeconds(d time.Duration) bool { return d >= time.Second && d%time.Second == 0 }
 
 func (d Durations) check(c *checks, p Profile) {
-	c.must(wholeSeconds(d.Visibility) && d.Visibility <= MaxVisibility, "Durations.Visibility", d.Visibility, "whole seconds from 1s to %v", MaxVisibility)
+	c.must(wholeSeconds(d.Visibility) && d.Visibility >= 2*time.Second && d.Visibility <= MaxVisibility, "Durations.Visibility", d.Visibility, "whole seconds from 2s to %v", MaxVisibility)
 	c.must(d.Lease > 0 && d.Lease <= d.Visibility, "Durations.Lease", d.Lease, "above 0 and at most Visibility, %v", d.Visibility)
 	c.must(d.Beat > 0 && d.Beat <= d.Visibility/2, "Durations.Beat", d.Beat, "above 0 and at most half of Visibility, %v", d.Visibility/2)
 	c.must(d.Beat <= d.Lease/2, "Durations.Beat", d.Beat, "at most half of Lease, %v", d.Lease/2)

@@ -6,33 +6,21 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagefleet/stagefleet/pkg/job"
 	"github.com/stagefleet/stagefleet/pkg/outcome"
 )
 
 // progressPeriod is the shortest time between two reports that are kept.
 const progressPeriod = time.Second
 
-// toolRun is the lifetime of one external tool.
-type toolRun struct {
-	tool       string
-	start, end time.Time
-	cpu        time.Duration
-}
-
-// progress is how far an attempt is.
-type progress struct {
-	unit        string
-	done, total int64
-}
-
 // attempt gathers what a handler says while it runs. A nil attempt hears nothing.
 type attempt struct {
-	show func(progress)                                                    // must not block; nil: nobody looks
+	show func(job.Progress)                                                // must not block; nil: nobody looks
 	call func(ctx context.Context, call func(context.Context) error) error // the breaker; nil: none
 
 	mu    sync.Mutex
 	gaps  []outcome.Gap
-	tools []toolRun
+	tools []job.ToolRun
 	wait  time.Duration // spent in providers
 	shown time.Time
 }
@@ -60,7 +48,7 @@ func (a *attempt) report(unit string, done, total int64) {
 	}
 	a.mu.Unlock()
 	if due {
-		a.show(progress{unit, done, max(-1, total)})
+		a.show(job.Progress{Unit: unit, Done: done, Total: max(-1, total)})
 	}
 }
 
@@ -70,7 +58,7 @@ func (a *attempt) ran(tool string, start, end time.Time, cpu time.Duration) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.tools = append(a.tools, toolRun{tool, start, end, cpu})
+	a.tools = append(a.tools, job.ToolRun{Tool: tool, Start: start, End: end, CPU: cpu})
 }
 
 func (a *attempt) provider(ctx context.Context, call func(context.Context) error) error {
@@ -87,4 +75,18 @@ func (a *attempt) provider(ctx context.Context, call func(context.Context) error
 		return call(ctx)
 	}
 	return a.call(ctx, call)
+}
+
+// noted returns the gaps so far.
+func (a *attempt) noted() []outcome.Gap {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.gaps)
+}
+
+// spent returns the time in providers and the lifetimes of tools so far.
+func (a *attempt) spent() (time.Duration, []job.ToolRun) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.wait, slices.Clone(a.tools)
 }

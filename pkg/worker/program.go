@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 
+	"github.com/stagefleet/stagefleet/pkg/job"
 	"github.com/stagefleet/stagefleet/pkg/outcome"
+	"github.com/stagefleet/stagefleet/pkg/recording"
 )
 
 // Program is a stage's worker before it runs: a name and how to make its handler.
@@ -32,6 +35,7 @@ type result struct {
 	output json.RawMessage
 	parts  []json.RawMessage
 	fanOut bool
+	offer  *job.Result // of the last stage: what the submitter gets
 }
 
 // execute runs a handler on an encoded input. The Task that it is given holds
@@ -103,5 +107,15 @@ func encodeResult(out any) (result, error) {
 	if err != nil {
 		return result{}, fmt.Errorf("encode the output: %w", err)
 	}
-	return result{output: raw}, nil
+	return result{output: raw, offer: offerOf(out)}, nil
+}
+
+// offerOf returns where a finished job's result is: the last stage says so by the
+// type that it returns.
+func offerOf(out any) *job.Result {
+	r, ok := out.(recording.Result)
+	if !ok {
+		return nil
+	}
+	return &job.Result{Dir: path.Dir(r.Manifest.Key), Manifest: r.Manifest.Key, Index: r.Index.Key}
 }

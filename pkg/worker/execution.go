@@ -1,0 +1,87 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/stagefleet/stagefleet/pkg/blob"
+	"github.com/stagefleet/stagefleet/pkg/job"
+	"github.com/stagefleet/stagefleet/pkg/pool"
+)
+
+// executor runs the handler on what the ledger granted.
+type executor struct {
+	run     execute
+	store   *job.Store
+	objects blob.Store
+	scratch string // attempts get folders of their own in here
+	limit   int64
+	call    func(ctx context.Context, call func(context.Context) error) error
+	log     *zap.Logger
+}
+
+// handle is the pool's handler. The attempt's folder is gone when it returns,
+// however it returns.
+func (e *executor) handle(ctx context.Context, m pool.Message) error {
+	h := m.Grant.(*held)
+	h.start(time.Now())
+	dir, err := os.MkdirTemp(e.scratch, "attempt-")
+	if err != nil {
+		return fmt.Errorf("make the attempt's folder: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	stop := e.follow(ctx, h)
+	defer stop()
+	h.attempt.call = e.call
+	r, err := e.run(ctx, task(h, dir, e.objects, e.limit))
+	h.finish(r, time.Now())
+	return err
+}
+
+// task is what the handler is given for a claim; bind adds the decoded input.
+func task(h *held, dir string, objects blob.Store, limit int64) Task[json.RawMessage] {
+	c := h.claim
+	return Task[json.RawMessage]{
+		Input: c.Input, Tenant: c.Tenant, Job: c.Job, Step: c.Step, Stage: c.Stage, Target: c.Target, Version: c.Version,
+		Part: c.Part, Attempt: c.Attempt, Dir: dir, Gaps: c.Gaps, attempt: h.attempt,
+		Objects: NewObjects(objects, path.Join("jobs", c.Job, c.Key), dir, limit),
+	}
+}
+
+// follow lets the attempt report progress without waiting: one goroutine writes
+// the latest report to the record. The returned function ends it and waits.
+func (e *executor) follow(ctx context.Context, h *held) (stop func()) {
+	latest := make(chan job.Progress, 1)
+	h.attempt.show = func(p job.Progress) {
+		select {
+		case <-latest: // nobody needs an older one
+		default:
+		}
+		select {
+		case latest <- p:
+		default: // another goroutine of the handler was faster
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case p := <-latest:
+				if err := e.store.Progress(ctx, h.claim, p); err != nil && ctx.Err() == nil {
+					e.log.Debug("progress not kept", zap.String("step", h.claim.Step), zap.Error(err))
+				}
+			}
+		}
+	})
+	return func() { cancel(); wg.Wait() }
+}

@@ -1,0 +1,62 @@
+package worker
+
+import (
+	"sync"
+	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/job"
+	"github.com/stagefleet/stagefleet/pkg/pool"
+)
+
+// held is one claimed message: what the ledger gave for it and what its handler
+// made of it. A handler that ignores its end may still be writing when the end is
+// recorded, hence the lock.
+type held struct {
+	claim    job.Claim
+	received time.Time
+	atLimit  bool
+	attempt  *attempt
+
+	mu       sync.Mutex
+	started  time.Time
+	finished time.Time
+	made     result
+}
+
+func newHeld(c job.Claim, m pool.Message, atLimit bool) *held {
+	return &held{claim: c, received: m.ReceivedAt, atLimit: atLimit, attempt: &attempt{}}
+}
+
+func (h *held) start(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.started = now
+}
+
+func (h *held) finish(r result, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.made, h.finished = r, now
+}
+
+func (h *held) result() result {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.made
+}
+
+// timings are those of the record; an execution that did not start or has not
+// returned took no time, or ends now.
+func (h *held) timings() job.Timings {
+	h.mu.Lock()
+	t := job.Timings{ReceivedAt: h.received, StartedAt: h.started, EndedAt: h.finished}
+	h.mu.Unlock()
+	if t.StartedAt.IsZero() {
+		t.StartedAt = t.ReceivedAt
+	}
+	if t.EndedAt.IsZero() {
+		t.EndedAt = time.Now()
+	}
+	t.ProviderWait, t.Tools = h.attempt.spent()
+	return t
+}

@@ -1,0 +1,110 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"go.uber.org/zap"
+
+	"github.com/stagefleet/stagefleet/pkg/blob"
+	"github.com/stagefleet/stagefleet/pkg/internal/awshttp"
+	"github.com/stagefleet/stagefleet/pkg/internal/telemetry"
+	"github.com/stagefleet/stagefleet/pkg/job"
+	"github.com/stagefleet/stagefleet/pkg/pool"
+)
+
+// Run is a worker process without its signals: it opens what the configuration
+// names, serves until ctx ends, drains, and closes everything again. An error
+// that matches ErrStart means that it never served.
+func (p Program) Run(ctx context.Context, c Config, log *zap.Logger) (pool.Report, error) {
+	res, closeAll, err := open(ctx, c, log)
+	if err != nil {
+		return pool.Report{}, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	report, err := p.Serve(ctx, res)
+	return report, errors.Join(err, closeAll())
+}
+
+// ErrStart is matched when something that a worker needs could not be opened.
+var ErrStart = errors.New("the worker could not start")
+
+// open opens the record, the objects, the queues and the health address, in the
+// order in which a fault is most likely the configuration's.
+func open(ctx context.Context, c Config, log *zap.Logger) (_ Resources, closeAll func() error, err error) {
+	var stack closers
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, stack.close())
+		}
+	}()
+	record, err := job.Open(ctx, c.Database, job.Options{})
+	if err != nil {
+		return Resources{}, nil, fmt.Errorf("open the record: %w", err)
+	}
+	stack.add("record", record.Close)
+	objects, err := blob.Open(ctx, c.Blob)
+	if err != nil {
+		return Resources{}, nil, fmt.Errorf("open the objects: %w", err)
+	}
+	queue, err := newQueue(ctx)
+	if err != nil {
+		return Resources{}, nil, err
+	}
+	metrics := telemetry.NewRegistry()
+	shutdown := telemetry.StartTracing(c.Settings.Stage.Name, c.Settings.Environment)
+	stack.add("traces", func() error { return shutdown(context.WithoutCancel(ctx)) })
+	return Resources{
+		Settings: c.Settings, ID: workerID(c), Record: record, Objects: objects, Queue: queue,
+		Log: log, Metrics: metrics, Getenv: os.Getenv,
+	}, stack.close, nil
+}
+
+// newQueue returns the client for everything but the health checks. The pool and
+// the sender bring retry budgets of their own for each kind of call.
+func newQueue(ctx context.Context) (*sqs.Client, error) {
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(&http.Client{Transport: awshttp.Transport()}))
+	if err != nil {
+		return nil, fmt.Errorf("read the AWS configuration: %w", err)
+	}
+	return sqs.NewFromConfig(cfg), nil
+}
+
+// workerID names the worker for people: stage, host, process.
+func workerID(c Config) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s-%s-%d", c.Settings.Stage.Name, strings.SplitN(host, ".", 2)[0], os.Getpid())
+}
+
+// closers is a stack of named steps.
+type closers []struct {
+	name string
+	do   func() error
+}
+
+func (s *closers) add(name string, do func() error) {
+	*s = append(*s, struct {
+		name string
+		do   func() error
+	}{name, do})
+}
+
+// close runs every step, the latest first, whatever the others return.
+func (s *closers) close() error {
+	var errs []error
+	for i := len(*s) - 1; i >= 0; i-- {
+		if err := (*s)[i].do(); err != nil {
+			errs = append(errs, fmt.Errorf("close the %s: %w", (*s)[i].name, err))
+		}
+	}
+	*s = nil
+	return errors.Join(errs...)
+}
