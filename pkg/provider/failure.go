@@ -1,0 +1,113 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/outcome"
+)
+
+// Failure is a provider's refusal by HTTP status. It carries codes only, no text of the answer.
+type Failure struct {
+	Provider string
+	Status   int
+	Code     string // the machine-readable kind that the provider gave, if any
+}
+
+// Error implements error.
+func (f *Failure) Error() string {
+	if f.Code == "" {
+		return fmt.Sprintf("%s answered %d", f.Provider, f.Status)
+	}
+	return fmt.Sprintf("%s answered %d %s", f.Provider, f.Status, f.Code)
+}
+
+// Reasons of the ends that providers cause, besides those of package outcome.
+const (
+	ReasonSpendLimit  = "provider_spend_limit" // somebody must raise a limit or pay
+	ReasonCredentials = "provider_credentials"
+	ReasonRequest     = "provider_request" // the provider does not understand our request
+	ReasonTooLarge    = "too_large_for_provider"
+)
+
+// spent are codes that come with 429 and that no waiting heals (Anthropic: "API errors"; OpenAI: "Error codes").
+var spent = map[string]bool{"enforced_spend_limit_reached": true, "insufficient_quota": true}
+
+// statusOverloaded is Anthropic's own status for an overloaded platform.
+const statusOverloaded = 529
+
+// failed turns an HTTP refusal into an end: waiting heals a rate limit, nothing heals an exhausted budget, and
+// what our request gets wrong it will get wrong again.
+func failed(provider string, status int, header http.Header, body []byte) error {
+	f := &Failure{Provider: provider, Status: status, Code: code(body)}
+	switch {
+	case spent[f.Code]:
+		return outcome.Quarantine(ReasonSpendLimit, f)
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable, status == statusOverloaded:
+		return outcome.RetryAfter(retryAfter(header, time.Now()), f)
+	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status >= 500:
+		return outcome.Retry(f)
+	case status == http.StatusRequestEntityTooLarge:
+		return outcome.Reject(ReasonTooLarge, "The recording is larger than the speech or vision service accepts.")
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusPaymentRequired:
+		return outcome.Quarantine(ReasonCredentials, f)
+	default:
+		return outcome.Quarantine(ReasonRequest, f)
+	}
+}
+
+// unreachable is the end of a call that got no answer. The transport's own error is left out: it can quote an
+// address with a key in it.
+func unreachable(ctx context.Context, provider string) error {
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("ask %s: %w", provider, err)
+	}
+	return outcome.Retry(fmt.Errorf("%s cannot be reached", provider))
+}
+
+// unreadable is the end of a call whose answer makes no sense: another try may get a better one.
+func unreadable(provider, what string) error {
+	return outcome.Retry(fmt.Errorf("%s gave an answer without %s", provider, what))
+}
+
+// retryAfter reads the header of that name, seconds or a date (RFC 9110); 0 when it does not say.
+func retryAfter(header http.Header, now time.Time) time.Duration {
+	value := header.Get("Retry-After")
+	if s, err := strconv.ParseFloat(value, 64); err == nil && s > 0 && s < 1e6 {
+		return time.Duration(s * float64(time.Second))
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
+
+var codeShape = regexp.MustCompile(`^[a-z][a-z0-9_]{0,59}$`)
+
+// code finds the most specific machine-readable kind in an error body: providers put it into error.code,
+// error.details.error_code or error.type. Anything that does not look like a code is not one.
+func code(body []byte) string {
+	var answer struct {
+		Error struct {
+			Type    any `json:"type"`
+			Code    any `json:"code"`
+			Details struct {
+				Code any `json:"error_code"`
+			} `json:"details"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return ""
+	}
+	for _, candidate := range []any{answer.Error.Details.Code, answer.Error.Code, answer.Error.Type} {
+		if s, ok := candidate.(string); ok && codeShape.MatchString(s) {
+			return s
+		}
+	}
+	return ""
+}

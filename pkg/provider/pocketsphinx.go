@@ -1,0 +1,72 @@
+package provider
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/media"
+	"github.com/stagefleet/stagefleet/pkg/recording"
+)
+
+// EnginePocketsphinx names the offline recogniser in what it produces.
+const EnginePocketsphinx = "pocketsphinx-en-us"
+
+// speechCPU bounds the recogniser's processor time: it needs about a quarter of the recording's length.
+func speechCPU(length time.Duration) time.Duration { return time.Minute + 3*length }
+
+// Pocketsphinx is the offline Speech: clear English only, no punctuation, no capitals, numbers as words. It is
+// usable for synthetic or studio speech, and not good enough to caption a meeting.
+type Pocketsphinx struct{}
+
+// Transcribe implements Speech. The file is heard in one piece, because cutting it costs accuracy.
+func (Pocketsphinx) Transcribe(ctx context.Context, r Recording) (Transcript, error) {
+	r.Tools.Limits.CPU = speechCPU(time.Duration(r.DurationMs) * time.Millisecond)
+	out, err := r.Tools.Run(ctx, "pocketsphinx_continuous", "-infile", r.Path, "-time", "yes", "-logfn", "/dev/null",
+		"-maxhmmpf", "3000", "-ds", "2", "-topn", "2", "-maxwpf", "10", "-pl_window", "10")
+	if err != nil {
+		return Transcript{}, err
+	}
+	words, err := parseSphinx(out.Stdout)
+	return Transcript{Words: words, Engine: EnginePocketsphinx}, err
+}
+
+var variant = regexp.MustCompile(`\([0-9]+\)$`) // of a pronunciation, as in "and(2)"
+
+// parseSphinx reads its answer: each utterance is a line of text and then a line a word, "word start end
+// confidence" in seconds, with fillers in angle or square brackets.
+func parseSphinx(answer []byte) ([]recording.Word, error) {
+	var words []recording.Word
+	rows := bufio.NewScanner(bytes.NewReader(answer))
+	rows.Buffer(nil, 1<<20)
+	for rows.Scan() {
+		cells := strings.Fields(rows.Text())
+		if len(cells) != 4 || strings.ContainsAny(cells[0], "<>[]+") {
+			continue
+		}
+		start, err1 := strconv.ParseFloat(cells[1], 64)
+		end, err2 := strconv.ParseFloat(cells[2], 64)
+		confidence, err3 := strconv.ParseFloat(cells[3], 64)
+		if err1 != nil || err2 != nil || err3 != nil {
+			continue // an utterance of four words
+		}
+		words = append(words, recording.Word{
+			Text:       variant.ReplaceAllString(cells[0], ""),
+			StartMs:    milliseconds(start),
+			EndMs:      max(milliseconds(end), milliseconds(start)+1),
+			Confidence: min(max(confidence, 0), 1),
+		})
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("%w: a line of the recogniser", media.ErrOutput)
+	}
+	return words, nil
+}
+
+func milliseconds(seconds float64) int64 { return int64(math.Round(seconds * 1000)) }
