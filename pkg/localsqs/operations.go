@@ -3,6 +3,7 @@ package localsqs
 // operations is the SQS API, by action name.
 var operations = map[string]operation{
 	"AddPermission":                onQueue(addPermission),
+	"CancelMessageMoveTask":        locked(cancelMove),
 	"ChangeMessageVisibility":      onQueue(changeVisibility),
 	"ChangeMessageVisibilityBatch": onQueue(changeVisibilityBatch),
 	"CreateQueue":                  locked(createQueue),
@@ -12,6 +13,7 @@ var operations = map[string]operation{
 	"GetQueueAttributes":           onQueue(getQueueAttributes),
 	"GetQueueUrl":                  locked(getQueueURL),
 	"ListDeadLetterSourceQueues":   onQueue(listSources),
+	"ListMessageMoveTasks":         locked(listMoves),
 	"ListQueues":                   locked(listQueues),
 	"ListQueueTags":                onQueue(listTags),
 	"PurgeQueue":                   onQueue(purgeQueue),
@@ -20,6 +22,7 @@ var operations = map[string]operation{
 	"SendMessage":                  onQueue(send),
 	"SendMessageBatch":             onQueue(sendBatch),
 	"SetQueueAttributes":           onQueue(setQueueAttributes),
+	"StartMessageMoveTask":         locked(startMove),
 	"TagQueue":                     onQueue(tagQueue),
 	"UntagQueue":                   onQueue(untagQueue),
 }

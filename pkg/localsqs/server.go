@@ -64,6 +64,7 @@ func (s *Server) Close() error {
 	s.closed = true
 	for _, q := range s.queues {
 		q.end(errClosed())
+		q.stopTasks()
 	}
 	return nil
 }
