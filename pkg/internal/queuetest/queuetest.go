@@ -103,7 +103,8 @@ func (e *env) edge(d time.Duration, before, at func()) {
 	at()
 }
 
-func (e *env) ctx() context.Context { return e.Context() }
+// ctx outlives the test function: a call made during a poll may answer after the poll's end.
+func (e *env) ctx() context.Context { return context.WithoutCancel(e.Context()) }
 
 // must fails the behaviour on an error.
 func must[T any](e *env) func(T, error) T {
@@ -144,7 +145,7 @@ func (e *env) create(name string, attrs map[string]string) *string {
 	e.Helper()
 	out := must[*sqs.CreateQueueOutput](e)(e.CreateQueue(e.ctx(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attrs}))
 	e.Cleanup(func() {
-		_, _ = e.DeleteQueue(context.WithoutCancel(e.ctx()), &sqs.DeleteQueueInput{QueueUrl: out.QueueUrl})
+		_, _ = e.DeleteQueue(e.ctx(), &sqs.DeleteQueueInput{QueueUrl: out.QueueUrl})
 	})
 	return out.QueueUrl
 }
