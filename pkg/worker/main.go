@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/stagefleet/stagefleet/pkg/internal/telemetry"
+	"github.com/stagefleet/stagefleet/pkg/pool"
 )
 
 // The exit codes of a worker process.
@@ -45,17 +46,19 @@ func (p Program) main(environ []string, stderr io.Writer) int {
 	ctx, stop := untilStopped(c.ParentFD, log)
 	defer stop()
 	report, err := p.Run(ctx, c, log)
+	code := exitCode(report, err)
+	log.Info("ended", zap.Int("exit", code), zap.Error(err))
+	return code
+}
+
+func exitCode(report pool.Report, err error) int {
 	switch {
 	case errors.Is(err, ErrStart):
-		log.Error("not started", zap.Error(err))
 		return ExitStart
-	case err != nil:
-		log.Error("broken", zap.Error(err))
-		return ExitBroken
-	}
-	log.Info("stopped", zap.Int("finished", report.Finished), zap.Int("released", report.Released), zap.Int("abandoned", report.Abandoned))
-	if report.Abandoned > 0 {
+	case report.Abandoned > 0:
 		return ExitAbandoned
+	case err != nil:
+		return ExitBroken
 	}
 	return ExitDone
 }
