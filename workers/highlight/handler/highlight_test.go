@@ -1,0 +1,86 @@
+package handler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stagefleet/stagefleet/pkg/blob"
+	"github.com/stagefleet/stagefleet/pkg/provider"
+	"github.com/stagefleet/stagefleet/pkg/recording"
+	"github.com/stagefleet/stagefleet/pkg/worker"
+)
+
+type model func(provider.Question) (json.RawMessage, error)
+
+func (m model) Answer(_ context.Context, q provider.Question) (json.RawMessage, error) { return m(q) }
+
+// given is a recording in which two people speak for six seconds each.
+func given(t *testing.T) worker.Task[recording.Identified] {
+	t.Helper()
+	store, err := blob.NewFolder(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := worker.Task[recording.Identified]{Objects: worker.NewObjects(store, "jobs/j/a", t.TempDir(), 0)}
+	in.Input.Media.Facts = recording.Facts{DurationMs: 20_000, HasVideo: true, HasAudio: true}
+	a, b := speak(1000, strings.Repeat("river bridge ", 10)), speak(9000, strings.Repeat("council money ", 10))
+	if in.Input.Words, err = in.Objects.WriteJSON(t.Context(), "words.json", append(a, b...)); err != nil {
+		t.Fatal(err)
+	}
+	if in.Input.Turns, err = in.Objects.WriteJSON(t.Context(), "turns.json", []recording.Turn{turnOf(a, "s1"), turnOf(b, "s2")}); err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+func TestTheScorerChoosesWhereNoModelDoes(t *testing.T) {
+	for name, language := range map[string]provider.Language{
+		"offline":        provider.Declining{},
+		"useless answer": model(func(provider.Question) (json.RawMessage, error) { return json.RawMessage(`{"picks":[]}`), nil }),
+	} {
+		got, err := handler{language}.Handle(t.Context(), given(t))
+		if err != nil || len(got.Segments) != 2 || got.Segments[0].StartMs != 850 || got.Segments[0].EndMs != 7150 || got.Segments[1].Speaker != "s2" {
+			t.Errorf("%s: %+v, %v", name, got.Segments, err)
+		}
+	}
+}
+
+func TestAModelChoosesFromTheNumberedPassages(t *testing.T) {
+	var asked provider.Question
+	got, err := handler{model(func(q provider.Question) (json.RawMessage, error) {
+		asked = q
+		return json.RawMessage(`{"picks":[{"passage":1,"score":0.9}]}`), nil
+	})}.Handle(t.Context(), given(t))
+	if err != nil || len(got.Segments) != 1 || got.Segments[0].Speaker != "s2" || got.Segments[0].Score != 0.9 {
+		t.Errorf("%+v, %v", got.Segments, err)
+	}
+	if !strings.Contains(asked.Input, "0. [1 s, speaker s1] river bridge") || strings.Contains(asked.Instructions, "river") {
+		t.Errorf("asked %+v", asked)
+	}
+}
+
+func TestAFailingModelFailsTheAttempt(t *testing.T) {
+	ill := errors.New("ill")
+	_, err := handler{model(func(provider.Question) (json.RawMessage, error) { return nil, ill })}.Handle(t.Context(), given(t))
+	if !errors.Is(err, ill) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestSilenceGivesNoClipsAndNoSoundGivesSpreadOnes(t *testing.T) {
+	for hasAudio, want := range map[bool]int{true: 0, false: 3} {
+		in := given(t)
+		var err error
+		if in.Input.Words, err = in.Objects.WriteJSON(t.Context(), "none.json", []recording.Word{}); err != nil {
+			t.Fatal(err)
+		}
+		in.Input.Media.Facts.HasAudio = hasAudio
+		got, err := handler{provider.Declining{}}.Handle(t.Context(), in)
+		if err != nil || len(got.Segments) != want || got.Segments == nil {
+			t.Errorf("with sound %t: %+v, %v", hasAudio, got.Segments, err)
+		}
+	}
+}
