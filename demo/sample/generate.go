@@ -1,15 +1,15 @@
 package sample
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/media"
 )
 
 // What a recording looks and sounds like.
@@ -134,12 +134,6 @@ func untilFrame(bytes int) time.Duration {
 
 // ffmpeg runs on our own files only: the script reaches it as text files with generated names.
 func ffmpeg(ctx context.Context, dir string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "ffmpeg", append([]string{"-nostdin", "-hide_banner", "-v", "error", "-y"}, args...)...)
-	cmd.Dir = dir
-	var report bytes.Buffer
-	cmd.Stderr = &report
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("ffmpeg: %w: %s", err, bytes.TrimSpace(report.Bytes()))
-	}
-	return nil
+	_, err := media.Runner{Dir: dir}.Run(ctx, "ffmpeg", append([]string{"-nostdin", "-hide_banner", "-v", "error", "-y"}, args...)...)
+	return err
 }
