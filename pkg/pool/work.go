@@ -1,0 +1,209 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/stagefleet/stagefleet/pkg/outcome"
+)
+
+const (
+	// claimTimeout and closeTimeout bound one call of the Ledger.
+	claimTimeout = 10 * time.Second
+	closeTimeout = 30 * time.Second
+
+	// A message whose claim could not be asked for is hidden this long, and up to as much again.
+	storeHide = 5 * time.Second
+
+	firstRetry   = 100 * time.Millisecond
+	slowestRetry = 5 * time.Second
+)
+
+// work takes one message from its receipt to its settlement. The message is renewed meanwhile, from before the claim on.
+func (p *Pool) work(h *held) {
+	switch {
+	case p.undeleted.has(h.msg.ID): // its work is done, only the delete was missed
+		p.freeSlot(h)
+		p.settle(h, Settlement{Action: Delete, Reason: "done_before"})
+		return
+	case p.intake.Err() != nil && !p.atLimit(h):
+		p.giveBack(h, Settlement{Action: Hide, Reason: reasonDraining})
+		return
+	}
+	if !p.claim(h) {
+		return
+	}
+	if p.intake.Err() != nil { // the record must give back what the queue would move to the dead letters
+		p.close(h, outcome.ErrDraining)
+		return
+	}
+	if p.cfg.Protector != nil {
+		h.entered = true
+		p.cfg.Protector.Enter(p.working)
+	}
+	p.execute(h)
+}
+
+// atLimit tells whether the queue would move the message to its dead letters rather than deliver it again. Only the record can
+// give such a message back, by sending a new one.
+func (p *Pool) atLimit(h *held) bool {
+	return p.cfg.Ledger != nil && p.cfg.MaxReceives > 0 && h.msg.Receives >= p.cfg.MaxReceives
+}
+
+// giveBack settles a message that was received and not started.
+func (p *Pool) giveBack(h *held, s Settlement) {
+	p.metrics.notStarted.WithLabelValues(s.Reason).Inc()
+	p.freeSlot(h)
+	p.settle(h, s)
+}
+
+// claim asks for the permission to execute, and settles the message if that is refused or cannot be asked for.
+func (p *Pool) claim(h *held) bool {
+	for {
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(p.working, claimTimeout)
+		grant, err := p.ledger.Claim(ctx, h.msg)
+		cancel()
+		if err == nil {
+			p.granted(h, grant, start)
+			return true
+		}
+		if refusal, ok := errors.AsType[*Refusal](err); ok {
+			p.cfg.Log.Info("claim refused", append(p.fields(h), zap.String("reason", refusal.Settlement.Reason))...)
+			p.metrics.notStarted.WithLabelValues("refused").Inc()
+			p.freeSlot(h)
+			p.settle(h, refusal.Settlement)
+			return false
+		}
+		p.storeFailed(err)
+		if p.atLimit(h) && sleep(p.intake, firstPing) {
+			continue
+		}
+		p.giveBack(h, Settlement{Action: Hide, After: storeHide + rand.N(storeHide), Reason: reasonStore})
+		return false
+	}
+}
+
+func (p *Pool) granted(h *held, g Grant, start time.Time) {
+	h.msg.Attempt, h.msg.Grant = g.Attempt, g.Value
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h.grant = g
+	if g.Lease > 0 {
+		h.leaseUntil = start.Add(g.Lease)
+	}
+}
+
+// startHandler makes the handler's context, from when on the keeper guards it.
+func (p *Pool) startHandler(h *held) context.Context {
+	ctx, cancel := context.WithCancelCause(p.working)
+	now := time.Now()
+	p.mu.Lock()
+	h.ctx, h.cancel, h.running = ctx, cancel, true
+	p.running++
+	if p.cfg.TimeLimit > 0 {
+		h.limitAt = now.Add(p.cfg.TimeLimit)
+	}
+	p.mu.Unlock()
+	p.pokeKeeper(p.guardAt(h, now))
+	return ctx
+}
+
+// execute calls the handler. Whatever it does, return, panic or end its goroutine, the message is settled.
+func (p *Pool) execute(h *held) {
+	ctx := p.startHandler(h)
+	start := time.Now()
+	ctx, span := p.tracer.start(ctx, h)
+	end := error(&outcome.Panic{}) // unless the handler returns, or says more
+	defer func() {
+		if v := recover(); v != nil {
+			end = &outcome.Panic{Value: v, Stack: debug.Stack()}
+		}
+		p.returned(h, outcome.Because(ctx, end), time.Since(start), span)
+	}()
+	if !h.limitAt.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, h.limitAt, outcome.ErrTimeLimit)
+		defer cancel()
+	}
+	end = p.handler(ctx, h.msg)
+}
+
+// returned records the end of a handler, unless it had been given up.
+func (p *Pool) returned(h *held, end error, took time.Duration, span span) {
+	verdict := outcome.Of(end)
+	p.mu.Lock()
+	h.running, h.end = false, string(verdict.Kind)
+	p.running--
+	givenUp := h.stuck
+	if givenUp {
+		p.stuck--
+	}
+	p.mu.Unlock()
+	h.cancel(nil)
+	span.finish(verdict)
+	if givenUp {
+		p.cfg.Log.Warn("stuck handler returned", p.fields(h)...)
+		p.freeSlot(h)
+		p.leave(h)
+		return
+	}
+	p.metrics.ended(verdict.Kind, took)
+	p.logEnd(h, verdict, took)
+	p.close(h, end)
+}
+
+// close has the record say what to do with the message, for as long as the lease lasts, and does it.
+func (p *Pool) close(h *held, end error) {
+	s := Settlement{Action: Leave, Reason: reasonStore}
+	for wait := firstRetry; ; wait = min(2*wait, slowestRetry) {
+		ctx, cancel := context.WithTimeout(p.settling, closeTimeout)
+		got, err := p.ledger.Close(ctx, h.grant, end)
+		cancel()
+		if err == nil {
+			s = got
+			break
+		}
+		p.cfg.Log.Warn("end not recorded", append(p.fields(h), errorType(err))...)
+		if !p.permitted(h) || !sleep(p.settling, wait) {
+			break
+		}
+	}
+	p.freeSlot(h)
+	if s.Action == DeadLetter {
+		s = p.bury(h, s, outcome.Of(end))
+	}
+	p.settle(h, s)
+}
+
+func (p *Pool) permitted(h *held) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Now().Before(h.permittedUntil())
+}
+
+// freeSlot gives the message's slot back, once.
+func (p *Pool) freeSlot(h *held) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if h.replaced {
+		return
+	}
+	h.replaced = true
+	p.in.free++
+	if p.in.free >= p.in.want {
+		p.wakeIntake()
+	}
+}
+
+func (p *Pool) leave(h *held) {
+	if h.entered {
+		h.entered = false
+		p.cfg.Protector.Leave()
+	}
+}
