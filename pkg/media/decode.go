@@ -36,11 +36,13 @@ type Decoded struct {
 	Errors   int           // complaints of the decoder; sound files have none
 }
 
-// input is how every ffmpeg here opens a source: one demuxer, one protocol, bounded pixels and duration.
-func (r Runner) input(path, demuxer string) []string {
-	return []string{"-nostdin", "-hide_banner", "-nostats", "-y", "-loglevel", "repeat+level+info",
+// input is how every ffmpeg here opens a source: one demuxer, one protocol, bounded pixels and duration. seek
+// are further options of the input.
+func (r Runner) input(path, demuxer string, seek ...string) []string {
+	args := []string{"-nostdin", "-hide_banner", "-nostats", "-y", "-loglevel", "repeat+level+info",
 		"-threads", "1", "-filter_threads", "1", "-protocol_whitelist", "file", "-format_whitelist", demuxer,
-		"-max_pixels", strconv.Itoa(MaxPixels), "-t", bound(MaxDuration), "-f", demuxer, "-i", r.Local(path)}
+		"-max_pixels", strconv.Itoa(MaxPixels), "-t", bound(MaxDuration)}
+	return append(append(args, seek...), "-f", demuxer, "-i", r.Local(path))
 }
 
 // DecodeAudio decodes the sound of a source into the WAV file out: mono, 16 kHz, at an even loudness, on the
@@ -119,7 +121,12 @@ func (r Runner) StillOf(ctx context.Context, wav, out string) error {
 	if err != nil {
 		return err
 	}
-	if info, err := os.Stat(filepath.Join(r.Dir, out)); err != nil || info.Size() == 0 {
+	return r.exists(out)
+}
+
+// exists reports as ErrOutput that a run which claims success left no file.
+func (r Runner) exists(name string) error {
+	if info, err := os.Stat(filepath.Join(r.Dir, name)); err != nil || info.Size() == 0 {
 		return fmt.Errorf("%w: no picture", ErrOutput)
 	}
 	return nil

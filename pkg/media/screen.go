@@ -121,3 +121,13 @@ func parseTSV(table []byte, pages int) []Line {
 	}
 	return lines
 }
+
+// Still takes the frame at a time as a JPEG file in Dir, at most 1280 pixels wide.
+func (r Runner) Still(ctx context.Context, path, demuxer string, at time.Duration, out string) error {
+	args := append(r.input(path, demuxer, "-ss", bound(at)), "-map", "0:V:0", "-an",
+		"-map_metadata", "-1", "-vf", "scale='min(1280,iw)':-2,format=yuvj420p", "-frames:v", "1", "-q:v", "4", "file:"+out)
+	if _, err := r.Run(ctx, "ffmpeg", args...); err != nil {
+		return err
+	}
+	return r.exists(out)
+}
