@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 
 	"github.com/stagefleet/stagefleet/pkg/blob"
 	"github.com/stagefleet/stagefleet/pkg/outcome"
@@ -47,7 +46,7 @@ func (o Objects) Path(ctx context.Context, obj recording.Object) (string, error)
 
 // Create starts an object of the attempt under name.
 func (o Objects) Create(ctx context.Context, name string) (blob.Writer, error) {
-	return o.store.Create(ctx, path.Join(o.prefix, name))
+	return o.store.Create(ctx, o.key(name))
 }
 
 // Put keeps the bytes of a local file as an object of the attempt under name.
@@ -71,13 +70,16 @@ func (o Objects) Put(ctx context.Context, name, file string) (recording.Object, 
 // Link makes an existing object an object of the attempt under name, without
 // copying its bytes through this process.
 func (o Objects) Link(ctx context.Context, obj recording.Object, name string) (recording.Object, error) {
-	key := path.Join(o.prefix, name)
+	key := o.key(name)
 	if err := o.store.Link(ctx, obj.Key, key); err != nil {
 		return recording.Object{}, err
 	}
 	obj.Key = key
 	return obj, nil
 }
+
+// key is not cleaned, so that the store refuses a name that would leave the prefix.
+func (o Objects) key(name string) string { return o.prefix + "/" + name }
 
 // check refuses an object that is larger than the stage's profile allows.
 func (o Objects) check(obj recording.Object) error {
