@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -56,13 +57,28 @@ func open(ctx context.Context, c Config, log *zap.Logger) (_ Resources, closeAll
 	if err != nil {
 		return Resources{}, nil, err
 	}
-	metrics := telemetry.NewRegistry()
+	health, err := listen(ctx, c.HealthAddr)
+	if err != nil {
+		return Resources{}, nil, err
+	}
 	shutdown := telemetry.StartTracing(c.Settings.Stage.Name, c.Settings.Environment)
 	stack.add("traces", func() error { return shutdown(context.WithoutCancel(ctx)) })
 	return Resources{
 		Settings: c.Settings, ID: workerID(c), Record: record, Objects: objects, Queue: queue,
-		Log: log, Metrics: metrics, Getenv: os.Getenv,
+		Log: log, Metrics: telemetry.NewRegistry(), Health: health, Getenv: os.Getenv,
 	}, stack.close, nil
+}
+
+// listen opens the health address, if there is one; Serve closes it.
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	if addr == "" {
+		return nil, nil
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("open the health address: %w", err)
+	}
+	return l, nil
 }
 
 // newQueue returns the client for everything but the health checks. The pool and

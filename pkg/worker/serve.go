@@ -3,7 +3,9 @@ package worker
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -31,14 +33,18 @@ type Resources struct {
 	Record   *job.Store
 	Objects  blob.Store
 	Queue    Queue
-	Log      *zap.Logger           // nil: silent
-	Metrics  prometheus.Registerer // nil: counted, not exported
-	Getenv   func(string) string   // for the handler's constructor; nil: nothing is set
+	Log      *zap.Logger          // nil: silent
+	Metrics  *prometheus.Registry // nil: a new one
+	Health   net.Listener         // serves health and metrics; nil: not served
+	Getenv   func(string) string  // for the handler's constructor; nil: nothing is set
 }
 
 func (r Resources) withDefaults() Resources {
 	if r.Log == nil {
 		r.Log = zap.NewNop()
+	}
+	if r.Metrics == nil {
+		r.Metrics = prometheus.NewRegistry()
 	}
 	if r.Getenv == nil {
 		r.Getenv = func(string) string { return "" }
@@ -116,6 +122,21 @@ func queueURLs(ctx context.Context, r Resources) (own, dead string, err error) {
 	return own, dead, nil
 }
 
+// run lets the pool work, and beside it what must go on until the pool has ended:
+// reports of the status and answers to health checks.
 func (s *service) run(ctx context.Context) (pool.Report, error) {
-	return s.pool.Run(ctx)
+	beside, end := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() { s.report(beside) })
+	if s.res.Health != nil {
+		wg.Go(func() {
+			if err := serveHealth(beside, s.res.Health, s.pool.Health(), s.res.Metrics); err != nil {
+				s.res.Log.Error("health checks are not answered", zap.Error(err))
+			}
+		})
+	}
+	report, err := s.pool.Run(ctx)
+	end()
+	wg.Wait()
+	return report, err
 }

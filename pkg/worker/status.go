@@ -1,0 +1,74 @@
+package worker
+
+import (
+	"context"
+	"runtime/debug"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/stagefleet/stagefleet/pkg/job"
+)
+
+const (
+	// statusLook is how often the worker looks whether its status has changed.
+	statusLook = 2 * time.Second
+	// statusEvery is how often it reports a status that has not.
+	statusEvery = 15 * time.Second
+	// statusBudget bounds one report; the next one is never far.
+	statusBudget = 2 * time.Second
+)
+
+// report keeps the worker's status in the record until ctx ends. A report that
+// fails is not worth a retry: it would be out of date.
+func (s *service) report(ctx context.Context) {
+	started := time.Now()
+	look := time.NewTicker(statusLook)
+	defer look.Stop()
+	var last job.WorkerStatus
+	var reported time.Time
+	for {
+		now, st := time.Now(), s.status(started)
+		if differs(last, st) || now.Sub(reported) >= statusEvery {
+			last, reported = st, now
+			s.keep(ctx, st)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+	}
+}
+
+func (s *service) keep(ctx context.Context, st job.WorkerStatus) {
+	ctx, cancel := context.WithTimeout(ctx, statusBudget)
+	defer cancel()
+	if err := s.res.Record.ReportWorker(ctx, st); err != nil {
+		s.res.Log.Debug("status not kept", zap.Error(err))
+	}
+}
+
+// differs says whether a person would see the difference; the time of the last
+// receive alone changes all the time.
+func differs(a, b job.WorkerStatus) bool {
+	a.LastReceive, b.LastReceive = time.Time{}, time.Time{}
+	return a != b
+}
+
+func (s *service) status(started time.Time) job.WorkerStatus {
+	p := s.pool.Status()
+	return job.WorkerStatus{
+		ID: s.res.ID, Stage: s.res.Settings.Stage.Name, Version: version(), StartedAt: started,
+		LastReceive: p.LastReceive, Slots: p.Slots, Busy: p.Running,
+		Breaker: "closed", Draining: p.Reason == "draining",
+	}
+}
+
+// version is that of the module the binary was built from.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return ""
+}
