@@ -112,7 +112,7 @@ func (p *Pool) guard(h *held, now time.Time) {
 	case !now.Before(horizon):
 		p.endHandler(h, outcome.ErrHorizon, now)
 	case !h.limitAt.IsZero() && !now.Before(h.limitAt):
-		p.endHandler(h, outcome.ErrTimeLimit, now)
+		h.endedAt = now // its context has that deadline
 	}
 }
 
