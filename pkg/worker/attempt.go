@@ -18,6 +18,8 @@ type attempt struct {
 	show func(job.Progress)                                                // must not block; nil: nobody looks
 	call func(ctx context.Context, call func(context.Context) error) error // the breaker; nil: none
 
+	effects keeper // nil: nothing remembers an effect
+
 	mu    sync.Mutex
 	gaps  []outcome.Gap
 	tools []job.ToolRun

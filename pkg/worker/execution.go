@@ -40,6 +40,7 @@ func (e *executor) handle(ctx context.Context, m pool.Message) error {
 	stop := e.follow(ctx, h)
 	defer stop()
 	h.attempt.call = e.call
+	h.attempt.effects = effects{e.store, h.claim}
 	r, err := e.run(ctx, task(h, dir, e.objects, e.limit))
 	h.finish(r, time.Now())
 	return err
@@ -50,7 +51,7 @@ func task(h *held, dir string, objects blob.Store, limit int64) Task[json.RawMes
 	c := h.claim
 	return Task[json.RawMessage]{
 		Input: c.Input, Tenant: c.Tenant, Job: c.Job, Step: c.Step, Stage: c.Stage, Target: c.Target, Version: c.Version,
-		Part: c.Part, Attempt: c.Attempt, Dir: dir, Gaps: c.Gaps, attempt: h.attempt,
+		Part: c.Part, Attempt: c.Attempt, Dir: dir, Event: c.Event, Gaps: c.Gaps, attempt: h.attempt,
 		Objects: NewObjects(objects, path.Join("jobs", c.Job, c.Key), dir, limit),
 	}
 }

@@ -64,7 +64,7 @@ func open(ctx context.Context, c Config, log *zap.Logger) (_ Resources, closeAll
 	shutdown := telemetry.StartTracing(c.Settings.Stage.Name, c.Settings.Environment)
 	stack.add("traces", func() error { return shutdown(context.WithoutCancel(ctx)) })
 	return Resources{
-		Settings: c.Settings, ID: workerID(c), Record: record, Objects: objects, Queue: queue,
+		Settings: c.Settings, ID: workerID(c), Record: record, Objects: objects, Queue: queue, Agent: c.AgentURI,
 		Log: log, Metrics: telemetry.NewRegistry(), Health: health, Getenv: os.Getenv,
 	}, stack.close, nil
 }

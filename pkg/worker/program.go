@@ -72,7 +72,7 @@ func bind[In, Out any](h Handler[In, Out]) execute {
 func withInput[In any](t Task[json.RawMessage], in In) Task[In] {
 	return Task[In]{
 		Input: in, Tenant: t.Tenant, Job: t.Job, Step: t.Step, Stage: t.Stage, Target: t.Target, Version: t.Version,
-		Part: t.Part, Attempt: t.Attempt, Dir: t.Dir, Objects: t.Objects, Gaps: t.Gaps, attempt: t.attempt,
+		Part: t.Part, Attempt: t.Attempt, Dir: t.Dir, Objects: t.Objects, Event: t.Event, Gaps: t.Gaps, attempt: t.attempt,
 	}
 }
 

@@ -2,9 +2,10 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
-	"os"
+	"net/http"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,9 +15,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/stagefleet/stagefleet/pkg/blob"
+	"github.com/stagefleet/stagefleet/pkg/breaker"
 	"github.com/stagefleet/stagefleet/pkg/internal/outbound"
 	"github.com/stagefleet/stagefleet/pkg/job"
 	"github.com/stagefleet/stagefleet/pkg/pool"
+	"github.com/stagefleet/stagefleet/pkg/protect"
 	"github.com/stagefleet/stagefleet/pkg/stage"
 )
 
@@ -33,6 +36,7 @@ type Resources struct {
 	Record   *job.Store
 	Objects  blob.Store
 	Queue    Queue
+	Agent    string               // address of the ECS agent; empty: the task is not protected
 	Log      *zap.Logger          // nil: silent
 	Metrics  *prometheus.Registry // nil: a new one
 	Health   net.Listener         // serves health and metrics; nil: not served
@@ -54,9 +58,12 @@ func (r Resources) withDefaults() Resources {
 
 // service is a worker whose parts are joined.
 type service struct {
-	res     Resources
-	scratch string // holds the folders of attempts
-	pool    *pool.Pool
+	res        Resources
+	scratch    *scratch
+	breaker    *breaker.Breaker
+	protection *protect.Task
+	pool       *pool.Pool
+	changed    chan struct{} // the status is worth a report
 }
 
 // Serve runs the stage until ctx ends, then drains; see pool.Pool.Run for the
@@ -66,8 +73,8 @@ func (p Program) Serve(ctx context.Context, r Resources) (pool.Report, error) {
 	if err != nil {
 		return pool.Report{}, err
 	}
-	defer os.RemoveAll(s.scratch)
-	return s.run(ctx)
+	report, err := s.run(ctx)
+	return report, errors.Join(err, s.scratch.remove())
 }
 
 // join makes the parts and gives them to each other; it starts nothing.
@@ -80,34 +87,71 @@ func (p Program) join(ctx context.Context, r Resources) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	scratch, err := os.MkdirTemp("", "stagefleet-"+p.Name+"-")
-	if err != nil {
-		return nil, fmt.Errorf("make the folder for attempts: %w", err)
+	s := &service{res: r, changed: make(chan struct{}, 1)}
+	if s.breaker, err = breaker.New(s.breakerConfig()); err != nil {
+		return nil, err
 	}
-	s := &service{res: r, scratch: scratch}
-	x := &executor{
-		run: run, store: r.Record, objects: r.Objects, scratch: scratch,
-		limit: r.Settings.Stage.Profile.MaxInput, log: r.Log,
+	if s.protection, err = protect.New(s.protectConfig()); err != nil {
+		return nil, err
 	}
-	c := poolConfig(r, x)
+	if s.scratch, err = newScratch(p.Name); err != nil {
+		return nil, err
+	}
+	c := s.poolConfig(run)
 	c.QueueURL, c.DeadLetterURL = own, dead
 	if s.pool, err = pool.New(r.Queue, c); err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.scratch.remove())
 	}
 	return s, nil
 }
 
 // poolConfig says the stage's settings in the pool's terms.
-func poolConfig(r Resources, x *executor) pool.Config {
-	st := r.Settings.Stage
+func (s *service) poolConfig(run execute) pool.Config {
+	r, st := s.res, s.res.Settings.Stage
 	d := st.Durations
+	x := &executor{
+		run: run, store: r.Record, objects: r.Objects, scratch: s.scratch.path,
+		limit: st.Profile.MaxInput, call: s.breaker.Do, log: r.Log,
+	}
 	return pool.Config{
 		Name: st.Name, Handler: x.handle, Slots: st.Profile.Slots,
 		Visibility: d.Visibility, Beat: d.Beat, Wait: d.Poll, TimeLimit: st.Profile.TimeLimit,
 		Drain: d.Drain, Grace: d.Grace, Settle: d.Settle,
 		MaxReceives: st.Retry.MaxReceives,
 		Ledger:      newLedger(r.Record, outbound.New(r.Queue), r.Settings, r.ID, r.Log),
-		Log:         r.Log, Metrics: r.Metrics, Tracer: otel.GetTracerProvider(),
+		Gates:       []pool.Gate{s.breaker, s.protection}, Protector: s.protection,
+		Log: r.Log, Metrics: r.Metrics, Tracer: otel.GetTracerProvider(),
+	}
+}
+
+// cooldownJitter keeps the workers of a fleet from probing a dependency at once.
+const cooldownJitter = 0.3
+
+func (s *service) breakerConfig() breaker.Config {
+	b := s.res.Settings.Stage.Breaker
+	return breaker.Config{
+		Name: s.res.Settings.Stage.Name, Window: b.Window, Ratio: b.Ratio, MinSamples: b.MinSamples,
+		Cooldown: b.Open, Jitter: cooldownJitter, Log: s.res.Log, Metrics: s.res.Metrics,
+		OnChange: func(_, _ breaker.State) { s.look() },
+	}
+}
+
+// protectConfig bounds continuous protection by the longest attempt: a task that
+// is never without it cannot be deployed over.
+func (s *service) protectConfig() protect.Config {
+	st := s.res.Settings.Stage
+	return protect.Config{
+		Endpoint: s.res.Agent, Expiry: st.Durations.Protection, Longest: st.Profile.TimeLimit,
+		Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, // calls are minutes apart
+		Log:    s.res.Log, Metrics: s.res.Metrics,
+	}
+}
+
+// look asks for an early report of the status. It never blocks.
+func (s *service) look() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
 	}
 }
 
@@ -123,20 +167,29 @@ func queueURLs(ctx context.Context, r Resources) (own, dead string, err error) {
 }
 
 // run lets the pool work, and beside it what must go on until the pool has ended:
-// reports of the status and answers to health checks.
+// reports of the status and answers to health checks. Calls for protection end as
+// the drain begins: a task that was told to stop is not kept.
 func (s *service) run(ctx context.Context) (pool.Report, error) {
 	beside, end := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
-	wg.Go(func() { s.report(beside) })
+	wg.Go(func() { s.report(beside, ctx) })
+	defer context.AfterFunc(ctx, s.look)()
+	wg.Go(func() { s.complain("protection", s.protection.Run(ctx)) })
 	if s.res.Health != nil {
 		wg.Go(func() {
-			if err := serveHealth(beside, s.res.Health, s.pool.Health(), s.res.Metrics); err != nil {
-				s.res.Log.Error("health checks are not answered", zap.Error(err))
-			}
+			s.complain("health checks", serveHealth(beside, s.res.Health, s.pool.Health(), s.res.Metrics))
 		})
 	}
 	report, err := s.pool.Run(ctx)
 	end()
 	wg.Wait()
 	return report, err
+}
+
+// complain logs the end of something that should have lasted. The work goes on
+// without it; what it was for has its own alarm.
+func (s *service) complain(what string, err error) {
+	if err != nil {
+		s.res.Log.Error("ended early", zap.String("part", what), zap.Error(err))
+	}
 }

@@ -19,9 +19,9 @@ const (
 	statusBudget = 2 * time.Second
 )
 
-// report keeps the worker's status in the record until ctx ends. A report that
-// fails is not worth a retry: it would be out of date.
-func (s *service) report(ctx context.Context) {
+// report keeps the worker's status in the record until ctx ends; intake ends as
+// the drain begins. A report that fails is not worth a retry: it would be out of date.
+func (s *service) report(ctx, intake context.Context) {
 	started := time.Now()
 	look := time.NewTicker(statusLook)
 	defer look.Stop()
@@ -29,6 +29,7 @@ func (s *service) report(ctx context.Context) {
 	var reported time.Time
 	for {
 		now, st := time.Now(), s.status(started)
+		st.Draining = intake.Err() != nil
 		if differs(last, st) || now.Sub(reported) >= statusEvery {
 			last, reported = st, now
 			s.keep(ctx, st)
@@ -37,6 +38,7 @@ func (s *service) report(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-look.C:
+		case <-s.changed:
 		}
 	}
 }
@@ -61,7 +63,7 @@ func (s *service) status(started time.Time) job.WorkerStatus {
 	return job.WorkerStatus{
 		ID: s.res.ID, Stage: s.res.Settings.Stage.Name, Version: version(), StartedAt: started,
 		LastReceive: p.LastReceive, Slots: p.Slots, Busy: p.Running,
-		Breaker: "closed", Draining: p.Reason == "draining",
+		Breaker: string(s.breaker.State()), Protection: string(s.protection.State()),
 	}
 }
 

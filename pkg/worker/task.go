@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -30,6 +31,8 @@ type Task[In any] struct {
 	Dir string
 	// Objects reads what earlier stages made and keeps what this attempt makes.
 	Objects Objects
+	// Event is what a provider answered, when the step goes on after outcome.Await; else empty.
+	Event json.RawMessage
 	// Gaps are what earlier steps of the job noted as missing.
 	Gaps []outcome.Gap
 
@@ -61,13 +64,21 @@ func (t Task[In]) Provider(ctx context.Context, call func(ctx context.Context) e
 	return t.attempt.provider(ctx, call)
 }
 
-// ErrNoEffects is the reason that Once refuses: the record has no table of effects
-// yet, and a call that cannot be undone must not be made without one.
-var ErrNoEffects = errors.New("the record keeps no effects yet; a call that cannot be undone is not made")
+// ErrNoEffects is the reason that Once refuses on a Task without a record: a call
+// that cannot be undone must not be made where nothing remembers it.
+var ErrNoEffects = errors.New("no record keeps the effect; a call that cannot be undone is not made")
 
-// Once makes a call that cannot be undone: the record holds a stable key for it
-// before the call, so that after a crash the provider is asked again with the same
-// key. It fails with ErrNoEffects until the record can hold one.
-func (t Task[In]) Once(context.Context, string, func(ctx context.Context, key string) ([]byte, error)) ([]byte, error) {
-	return nil, outcome.Quarantine("effects_missing", ErrNoEffects)
+// Call is a call that cannot be undone. The key is the same in every execution of
+// the step: give it to the provider as its idempotency key, or ask by it what
+// became of an earlier call. Again says that an earlier execution began the call
+// and nobody knows how it ended.
+type Call func(ctx context.Context, key string, again bool) ([]byte, error)
+
+// Once makes a call that cannot be undone: the record holds its key before it is
+// made, and its result afterwards, so that later executions get the result instead
+// of making it. The name tells a step's effects apart. A call may return
+// outcome.Await(key, deadline): the step then rests until the provider answers,
+// and its next execution finds the answer in Event.
+func (t Task[In]) Once(ctx context.Context, name string, call Call) ([]byte, error) {
+	return t.attempt.once(ctx, name, call)
 }

@@ -114,6 +114,13 @@ func TestATaskMadeByHandHearsNothing(t *testing.T) {
 	if err := task.Provider(t.Context(), func(context.Context) error { return failed }); !errors.Is(err, failed) {
 		t.Error(err)
 	}
+	_, err := task.Once(t.Context(), "pay", func(context.Context, string, bool) ([]byte, error) {
+		t.Error("a call that cannot be undone was made without a record")
+		return nil, nil
+	})
+	if !errors.Is(err, worker.ErrNoEffects) {
+		t.Error(err)
+	}
 }
 
 func settle(d time.Duration) {

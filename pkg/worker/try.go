@@ -38,7 +38,7 @@ func Try[In, Out any](ctx context.Context, h Handler[In, Out], in In, trial Tria
 		return tried
 	}
 	trial.Claim.Input = raw
-	held := &held{claim: trial.Claim, attempt: &attempt{show: trial.Show}}
+	held := &held{claim: trial.Claim, attempt: &attempt{show: trial.Show, effects: forgetful{}}}
 	keep := Func[In, Out](func(ctx context.Context, t Task[In]) (Out, error) {
 		out, err := h.Handle(ctx, t)
 		tried.Output = out
@@ -67,3 +67,12 @@ func guard(f func() error) (err error) {
 	}()
 	return f()
 }
+
+// forgetful is the record of a trial: there is no other execution to remember for.
+type forgetful struct{}
+
+func (forgetful) begin(_ context.Context, name string) (job.Effect, error) {
+	return job.Effect{ID: "effect-" + name}, nil
+}
+
+func (forgetful) done(context.Context, string, []byte) error { return nil }

@@ -126,15 +126,17 @@ func TestPartsKeepTheirTypesForTheTest(t *testing.T) {
 	}
 }
 
-func TestACallThatCannotBeUndoneIsNotMade(t *testing.T) {
+func TestACallThatCannotBeUndoneGetsItsKey(t *testing.T) {
 	got := workertest.Handle(t, does(func(ctx context.Context, task worker.Task[note]) (note, error) {
-		_, err := task.Once(ctx, "pay", func(context.Context, string) ([]byte, error) {
-			t.Error("called")
-			return nil, nil
+		result, err := task.Once(ctx, "pay", func(_ context.Context, key string, again bool) ([]byte, error) {
+			if key == "" || again {
+				t.Errorf("key %q, again %v", key, again)
+			}
+			return []byte("paid"), nil
 		})
-		return note{}, err
+		return note{string(result)}, err
 	}), workertest.Case[note]{Input: note{"in"}})
-	if !errors.Is(got.Verdict.Err, worker.ErrNoEffects) || got.Verdict.Kind != outcome.KindQuarantine {
-		t.Error(got.Verdict)
+	if got.Output.Text != "paid" {
+		t.Error(got)
 	}
 }
