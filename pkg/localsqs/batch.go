@@ -34,10 +34,7 @@ type visibilityBatchInput struct {
 }
 
 func (out *batchOutput) fail(id string, err error) {
-	e, ok := err.(*apiError)
-	if !ok {
-		e = errUnavailable("The service failed.")
-	}
+	e := asAPIError(err)
 	out.Failed = append(out.Failed, failure{Id: id, Code: e.legacy, Message: e.message, SenderFault: e.fault() == "Sender"})
 }
 
@@ -65,7 +62,7 @@ func checkBatch[E any](entries []E, id func(*E) string) error {
 	return nil
 }
 
-func sendBatch(_ *Server, _ *call, q *queue, in *sendBatchInput, now int64) (any, error) {
+func sendBatch(_ *Server, c *call, q *queue, in *sendBatchInput, now int64) (any, error) {
 	if err := checkBatch(in.Entries, func(e *sendEntry) string { return e.Id }); err != nil {
 		return nil, err
 	}
@@ -73,9 +70,12 @@ func sendBatch(_ *Server, _ *call, q *queue, in *sendBatchInput, now int64) (any
 	if total > maxMessageBytes {
 		return nil, prefixed("BatchRequestTooLong", "Batch requests cannot be longer than %d bytes. You have sent %d bytes.", maxMessageBytes, total)
 	}
-	out := &batchOutput{Successful: []any{}}
+	out, spared := &batchOutput{Successful: []any{}}, c.strike.spares(len(drafts))
 	for i, d := range drafts {
 		err := errs[i]
+		if err == nil && !spared(i) {
+			err = errInternal("A fault was asked for.")
+		}
 		if err == nil {
 			var sent *sendOutput
 			if sent, err = q.send(d, now); err == nil {
@@ -99,12 +99,12 @@ func draftAll(entries []sendEntry) (drafts []*draft, errs []error, total int) {
 	return drafts, errs, total
 }
 
-func deleteBatch(_ *Server, _ *call, q *queue, in *deleteBatchInput, now int64) (any, error) {
-	return each(in.Entries, func(e *deleteEntry) string { return e.Id }, func(e *deleteEntry) error { return entryHandle(q.settle(e, now)) })
+func deleteBatch(_ *Server, c *call, q *queue, in *deleteBatchInput, now int64) (any, error) {
+	return each(c, in.Entries, func(e *deleteEntry) string { return e.Id }, func(e *deleteEntry) error { return entryHandle(q.settle(e, now)) })
 }
 
-func changeVisibilityBatch(_ *Server, _ *call, q *queue, in *visibilityBatchInput, now int64) (any, error) {
-	return each(in.Entries, func(e *visibilityEntry) string { return e.Id }, func(e *visibilityEntry) error { return entryHandle(q.changeVisibility(e, now)) })
+func changeVisibilityBatch(_ *Server, c *call, q *queue, in *visibilityBatchInput, now int64) (any, error) {
+	return each(c, in.Entries, func(e *visibilityEntry) string { return e.Id }, func(e *visibilityEntry) error { return entryHandle(q.changeVisibility(e, now)) })
 }
 
 // entryHandle gives an expired handle the code that it has inside a batch.
@@ -115,13 +115,17 @@ func entryHandle(err error) error {
 	return err
 }
 
-func each[E any](entries []E, id func(*E) string, run func(*E) error) (any, error) {
+func each[E any](c *call, entries []E, id func(*E) string, run func(*E) error) (any, error) {
 	if err := checkBatch(entries, id); err != nil {
 		return nil, err
 	}
-	out := &batchOutput{Successful: []any{}}
+	out, spared := &batchOutput{Successful: []any{}}, c.strike.spares(len(entries))
 	for i := range entries {
-		if err := run(&entries[i]); err != nil {
+		err := error(errInternal("A fault was asked for."))
+		if spared(i) {
+			err = run(&entries[i])
+		}
+		if err != nil {
 			out.fail(id(&entries[i]), err)
 			continue
 		}

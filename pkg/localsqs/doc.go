@@ -4,7 +4,7 @@
 //
 // A [Server] is an [net/http.Handler]; any number may live in one process, each with its own queues. Sub-package sqsclient
 // gives a ready client without sockets, usable inside testing/synctest bubbles. The server keeps everything in memory
-// unless [Options.Dir] names a directory.
+// unless it was made by [Open], which keeps it in a directory as well.
 //
 // It does not check permissions or encrypt, does not throttle unless told to by a [Fault], and every attribute change takes effect at once.
 // The 120,000-message look-ahead of real FIFO queues is not imitated: a deep group never hides another one.

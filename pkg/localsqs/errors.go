@@ -1,6 +1,7 @@
 package localsqs
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 )
@@ -105,6 +106,18 @@ func errThrottled() *apiError {
 
 func errUnavailable(message string) *apiError {
 	return &apiError{code: "ServiceUnavailable", legacy: "ServiceUnavailable", status: http.StatusServiceUnavailable, message: message}
+}
+
+func errInternal(message string) *apiError {
+	return &apiError{code: "InternalFailure", legacy: "InternalFailure", status: http.StatusInternalServerError, message: message}
+}
+
+func asAPIError(err error) *apiError {
+	var e *apiError
+	if !errors.As(err, &e) {
+		e = errInternal(err.Error())
+	}
+	return e
 }
 
 // clip keeps a caller's oversized value from filling an error message.

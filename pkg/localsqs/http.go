@@ -3,7 +3,6 @@ package localsqs
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -22,6 +21,7 @@ type call struct {
 	ctx    context.Context
 	base   string // scheme and host as the client sees them
 	action string
+	strike strike
 	undo   func() // takes the effect back when the reply does not reach the client; nil if it stays
 }
 
@@ -38,11 +38,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &call{ctx: r.Context(), base: baseURL(r), action: strings.TrimPrefix(r.Header.Get("X-Amz-Target"), targetPrefix)}
+	if err := s.authorize(r, body); err != nil {
+		s.countRequest(c.action, err)
+		writeError(w, err)
+		return
+	}
 	s.answer(w, c, body)
 }
 
 func (s *Server) answer(w http.ResponseWriter, c *call, body []byte) {
 	out, err := s.run(c, body)
+	s.countRequest(c.action, err)
 	if err != nil {
 		writeError(w, err)
 		return
@@ -60,14 +66,22 @@ func (s *Server) answer(w http.ResponseWriter, c *call, body []byte) {
 }
 
 func (s *Server) run(c *call, body []byte) ([]byte, error) {
-	op, ok := operations[c.action]
+	op, ok := operations()[c.action]
 	if !ok {
 		return nil, badRequest("UnknownOperationException", "InvalidAction", "The action %q is not valid for this endpoint.", clip(c.action))
+	}
+	c.strike = s.faults.on(c.action, body)
+	if err := c.strike.before(c.ctx, s.closing); err != nil {
+		return nil, err
 	}
 	out, err := op(s, c, body)
 	if err != nil {
 		return nil, err
 	}
+	if err := s.persist(); err != nil {
+		return nil, err
+	}
+	c.strike.after()
 	return json.Marshal(out)
 }
 
@@ -132,10 +146,7 @@ func (s *Server) queueURL(c *call, q *queue) string {
 }
 
 func writeError(w http.ResponseWriter, err error) {
-	var e *apiError
-	if !errors.As(err, &e) {
-		e = &apiError{code: "InternalFailure", legacy: "InternalFailure", status: http.StatusInternalServerError, message: err.Error()}
-	}
+	e := asAPIError(err)
 	body, _ := json.Marshal(map[string]string{"__type": "com.amazonaws.sqs#" + e.code, "message": e.message})
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("X-Amzn-Query-Error", e.legacy+";"+e.fault())

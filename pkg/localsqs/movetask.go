@@ -56,6 +56,7 @@ func (q *queue) launch(t *moveTask) {
 // step moves what is due and ends the task when nothing is left to receive.
 func (q *queue) step(t *moveTask) {
 	s := q.server
+	defer func() { _ = s.persist() }() // a failure reaches the next caller
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || t.Status != taskRunning {
@@ -105,6 +106,13 @@ func (q *queue) moveOne(t *moveTask, now int64) {
 	dest.enqueue(moved)
 	q.server.touch(dest)
 	t.Moved++
+}
+
+func (q *queue) keepTask(t *moveTask) {
+	q.tasks = append(q.tasks, t)
+	if len(q.tasks) > keptMoveTasks {
+		q.tasks = q.tasks[1:]
+	}
 }
 
 // stopTasks ends the timers of running tasks.

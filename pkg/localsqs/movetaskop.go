@@ -27,10 +27,7 @@ func startMove(s *Server, _ *call, in *startMoveInput, now int64) (any, error) {
 	if in.MaxNumberOfMessagesPerSecond != nil {
 		t.Rate = *in.MaxNumberOfMessagesPerSecond
 	}
-	source.tasks = append(source.tasks, t)
-	if len(source.tasks) > keptMoveTasks {
-		source.tasks = source.tasks[1:]
-	}
+	source.keepTask(t)
 	s.journal.taskChanged(source, t)
 	source.launch(t)
 	return taskHandle{t.Handle}, nil

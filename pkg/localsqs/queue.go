@@ -23,6 +23,7 @@ type queue struct {
 	timers   keyHeap[message] // every message, by the next thing that time does to it
 	runnable keyHeap[group]   // groups that a receive may take from, by their first message
 	counts   [3]int           // by state
+	flow     flow
 	dedup    dedupWindow
 	attempts map[string]attempt
 	waiters  waitList
@@ -150,6 +151,8 @@ func (q *queue) advance(now int64) {
 		}
 		if m.enqueued+int64(q.retention) <= now {
 			q.drop(m)
+			q.flow.expired++
+			q.server.journal.dropped(q, m)
 		} else {
 			q.release(m)
 		}

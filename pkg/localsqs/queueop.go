@@ -115,7 +115,7 @@ func deleteQueue(s *Server, _ *call, q *queue, _ *target, now int64) (any, error
 	q.stopTasks()
 	delete(s.queues, q.name)
 	s.deleted[q.name] = now
-	s.journal.queueDeleted(q)
+	s.journal.queueDeleted(q, now)
 	return empty{}, nil
 }
 

@@ -20,6 +20,7 @@ type want struct {
 	max       int
 	hide      time.Duration
 	attemptID string
+	duplicate bool // a fault: leave what is delivered visible
 }
 
 // take hands out up to w.max messages. Messages that were received too often move to the dead-letter queue on the way.
@@ -53,7 +54,11 @@ func (q *queue) takeFrom(g *group, now int64, w want, got []delivery) []delivery
 		if m == nil {
 			break
 		}
-		q.deliver(m, now, w.hide)
+		hide := w.hide
+		if w.duplicate && !q.fifo {
+			hide = 0
+		}
+		q.deliver(m, now, hide)
 		got = append(got, delivery{m, m.receives, m.here, m.first})
 	}
 	return got
@@ -75,6 +80,7 @@ func (q *queue) firstLive(g *group, now int64) *message {
 }
 
 func (q *queue) deliver(m *message, now int64, hide time.Duration) {
+	q.flow.received++
 	m.receives++
 	m.here++
 	m.received, m.touched = now, false

@@ -98,12 +98,13 @@ func (s *Server) receive(c *call, in *receiveInput) (*queue, []delivery, error) 
 	now := s.now()
 	q.advance(now)
 	w, wait, err := q.wanted(in)
+	w.duplicate = c.strike.effects[Duplicate]
 	var got []delivery
 	if err == nil {
 		got = q.take(now, w)
 		s.serve(now, q)
 	}
-	if err != nil || len(got) > 0 || wait == 0 {
+	if err != nil || len(got) > 0 || wait == 0 || s.draining {
 		if err == nil && len(got) == 0 {
 			err = q.overLimit()
 		}

@@ -20,6 +20,7 @@ func (q *queue) bury(m *message, dlq *queue, now int64) {
 		dead.enqueued, dead.dedupID = now, m.id.String()
 	}
 	q.drop(m)
+	q.flow.buried++
 	q.server.journal.dropped(q, m)
 	dlq.enqueue(dead)
 	q.server.touch(dlq)
@@ -30,5 +31,6 @@ func (q *queue) enqueue(m *message) {
 	m.seq = q.nextSeq()
 	m.order = m.seq
 	q.add(m)
+	q.flow.sent++
 	q.server.journal.added(q, m)
 }

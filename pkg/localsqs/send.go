@@ -125,10 +125,13 @@ func (q *queue) send(d *draft, now int64) (*sendOutput, error) {
 	}
 	key := q.dedupKey(m.group, dedupID)
 	if e, ok := q.dedup.find(key); ok {
+		q.flow.duplicate++
 		return d.output(e.id, sequenceNumber(e.seq)), nil
 	}
 	q.enqueue(m)
-	q.dedup.remember(key, dedupEntry{at: now, seq: m.seq, id: m.id})
+	e := dedupEntry{at: now, seq: m.seq, id: m.id}
+	q.dedup.remember(key, e)
+	q.server.journal.remembered(q, key, e)
 	return d.output(m.id, sequenceNumber(m.seq)), nil
 }
 

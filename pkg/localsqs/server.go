@@ -2,6 +2,7 @@ package localsqs
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -31,27 +32,57 @@ type Options struct {
 	// KeepCancelledPolls imitates a trap of real SQS: a long poll whose client has gone goes on to its end, and a message
 	// that arrives meanwhile is hidden although nobody got it. By default a client that goes away loses nothing.
 	KeepCancelledPolls bool
+
+	// Credentials are the secret keys by access key id that requests must be signed with; empty accepts every request,
+	// signed or not.
+	Credentials map[string]string
+
+	// Faults go wrong from the start; see also Server.SetFaults.
+	Faults Faults
+}
+
+// Validate reports the first field that cannot work, with its value and bound.
+func (o Options) Validate() error {
+	if o.InFlightLimit < 0 {
+		return fmt.Errorf("InFlightLimit is %d, want at least 0", o.InFlightLimit)
+	}
+	if err := o.Faults.Validate(); err != nil {
+		return fmt.Errorf("Faults: %w", err)
+	}
+	return nil
 }
 
 // Server is an SQS-compatible server. It is safe for concurrent use; create it with New.
 type Server struct {
 	opts    Options
 	journal *journal
+	faults  faultPlan
+	closing chan struct{} // closed by Close
 
-	mu      sync.Mutex // guards all below and every queue; never held while blocking
-	queues  map[string]*queue
-	deleted map[string]int64 // when a queue of that name was deleted, unix nanoseconds
-	touched []*queue         // queues whose waiters are to be served before mu is released
-	latest  int64            // the last value of now
-	closed  bool
+	mu       sync.Mutex // guards all below and every queue; never held while blocking
+	queues   map[string]*queue
+	deleted  map[string]int64 // when a queue of that name was deleted, unix nanoseconds
+	touched  []*queue         // queues whose waiters are to be served before mu is released
+	latest   int64            // the last value of now
+	closed   bool
+	draining bool // long polls end at once
+
+	requests map[requestKey]int64
+	replayed map[uint64]*queue // while Open reads the journal
 }
 
-// New returns a running server. Close it to end its long polls and timers.
+// New returns a running server that keeps everything in memory. Close it to end its long polls and timers.
+// It panics if opts.Validate fails.
 func New(opts Options) *Server {
+	if err := opts.Validate(); err != nil {
+		panic(fmt.Sprintf("localsqs: %v", err))
+	}
 	opts.Region = cmp.Or(opts.Region, DefaultRegion)
 	opts.Account = cmp.Or(opts.Account, DefaultAccount)
 	opts.InFlightLimit = cmp.Or(opts.InFlightLimit, DefaultInFlightLimit)
-	return &Server{opts: opts, queues: map[string]*queue{}, deleted: map[string]int64{}}
+	s := &Server{opts: opts, closing: make(chan struct{}), queues: map[string]*queue{}, deleted: map[string]int64{}, requests: map[requestKey]int64{}}
+	_ = s.SetFaults(opts.Faults) // valid, as checked above
+	return s
 }
 
 // Region returns the AWS region that the server pretends to be in.
@@ -60,13 +91,19 @@ func (s *Server) Region() string { return s.opts.Region }
 // Close ends every long poll and timer. Later requests are answered with 503.
 func (s *Server) Close() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
+	}
 	for _, q := range s.queues {
 		q.end(errClosed())
 		q.stopTasks()
 	}
-	return nil
+	s.mu.Unlock()
+	if s.journal == nil {
+		return nil
+	}
+	return errors.Join(s.persist(), s.journal.close())
 }
 
 func errClosed() *apiError { return errUnavailable("The server is closed.") }

@@ -56,6 +56,7 @@ func (q *queue) settle(e *deleteEntry, _ int64) error {
 	}
 	if latest {
 		q.drop(m)
+		q.flow.deleted++
 		q.server.journal.dropped(q, m)
 	}
 	return nil
