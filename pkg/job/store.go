@@ -1,125 +1,116 @@
 package job
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
 )
 
 // Options tunes a Store. The zero value is for a worker process.
 type Options struct {
-	Migrate bool // bring the schema up to date first; otherwise an older schema is an error
+	Migrate    bool                  // bring the schema up to date first; otherwise an older schema is an error
+	MaxConns   int                   // Postgres connections of this process; zero means 10
+	SoftLimit  int64                 // with so many jobs in flight, further ones wait for capacity; zero: no limit
+	HardLimit  int64                 // with so many, waiting ones included, further ones are refused; zero: no limit
+	Registerer prometheus.Registerer // of the metrics; nil: not exported
+
+	ReconcileEvery time.Duration // zero means DefaultReconcileEvery
+	QueueRetention time.Duration // how long queues keep a message; zero means DefaultQueueRetention
 }
+
+func (o Options) validate() error {
+	switch {
+	case o.ReconcileEvery < 0 || o.QueueRetention < 0:
+		return fmt.Errorf("ReconcileEvery and QueueRetention are %v and %v, must be 0 or more", o.ReconcileEvery, o.QueueRetention)
+	case o.MaxConns < 0:
+		return fmt.Errorf("MaxConns is %d, must be 0 or more", o.MaxConns)
+	case o.SoftLimit < 0 || o.HardLimit < 0:
+		return fmt.Errorf("SoftLimit and HardLimit are %d and %d, must be 0 or more", o.SoftLimit, o.HardLimit)
+	case o.HardLimit > 0 && o.SoftLimit > o.HardLimit:
+		return fmt.Errorf("SoftLimit is %d, must not exceed HardLimit, %d", o.SoftLimit, o.HardLimit)
+	}
+	return nil
+}
+
+// ErrSchema: the database has not been migrated to what this program needs.
+var ErrSchema = errors.New("the database schema is older than this program: migrate it first")
 
 // Store is the record. Safe for concurrent use by many goroutines, and by many processes on one database.
-type Store struct{}
+type Store struct {
+	db  *sqldb.DB
+	opt Options
+	me  string // names this process in leases
 
-var errNotYet = errors.New("job: not implemented yet")
+	handed  chan []Outgoing // to this process's own relay
+	leader  leadership
+	metrics *metrics
 
-// Open connects to sqlite:PATH or postgres://... and checks the schema.
-func Open(ctx context.Context, url string, opt Options) (*Store, error) { return nil, errNotYet }
+	submissions  batcher[Submission, submitted]
+	claims       batcher[ClaimRequest, claimed]
+	publications batcher[Publication, Published]
+	marks        batcher[[]Outgoing, struct{}]
+}
+
+// Open connects to sqlite:PATH or postgres://... and checks the schema; ErrSchema when it is too old.
+func Open(ctx context.Context, url string, opt Options) (*Store, error) {
+	if err := opt.validate(); err != nil {
+		return nil, fmt.Errorf("open job store: %w", err)
+	}
+	opt.ReconcileEvery = cmp.Or(opt.ReconcileEvery, DefaultReconcileEvery)
+	opt.QueueRetention = cmp.Or(opt.QueueRetention, DefaultQueueRetention)
+	db, err := sqldb.Open(ctx, url, sqldb.Options{MaxConns: opt.MaxConns, Registerer: opt.Registerer})
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{db: db, opt: opt, me: newToken(), handed: make(chan []Outgoing, handedRows), metrics: newMetrics()}
+	leaders := 1 // SQLite has one writer
+	if db.Postgres() {
+		leaders = 2
+	}
+	s.submissions = batcher[Submission, submitted]{run: s.submitBatch, leaders: leaders}
+	s.claims = batcher[ClaimRequest, claimed]{run: s.claimBatch, leaders: leaders}
+	s.publications = batcher[Publication, Published]{run: func(ctx context.Context, ps []Publication) ([]Published, error) {
+		return s.publishBatch(ctx, lockAll, ps)
+	}, leaders: leaders}
+	s.marks = batcher[[]Outgoing, struct{}]{run: s.markBatch, leaders: leaders}
+	err = s.checkSchema(ctx)
+	if err == nil && opt.Registerer != nil {
+		err = s.metrics.register(opt.Registerer)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) checkSchema(ctx context.Context) error {
+	if s.opt.Migrate {
+		_, err := s.db.Migrate(ctx, migrations())
+		return err
+	}
+	pending, err := s.db.Pending(ctx, migrations())
+	if err != nil {
+		return err
+	}
+	if pending {
+		return ErrSchema
+	}
+	return nil
+}
 
 // Close waits for running transactions and closes the database.
-func (s *Store) Close() error { return errNotYet }
+func (s *Store) Close() error { return s.db.Close() }
 
-// Ping reports whether the database answers a write transaction.
-func (s *Store) Ping(ctx context.Context) error { return errNotYet }
-
-// Submit admits a job: when it returns nil the job, its charge and its first message are durable.
-// Match ErrVersionConflict and ErrIdempotencyMismatch with errors.Is, *Refused with errors.As.
-func (s *Store) Submit(ctx context.Context, sub Submission) (Job, error) { return Job{}, errNotYet }
-
-// Claim asks to run a step; a refusal is a *ClaimRefused. Any other error means that the store is ill.
-func (s *Store) Claim(ctx context.Context, r ClaimRequest) (Claim, error) { return Claim{}, errNotYet }
-
-// Renew prolongs claims in one statement. The errors are positional: nil, outcome.ErrLeaseLost,
-// outcome.ErrSuperseded or outcome.ErrCancelled. Its own error means that the store is ill.
-func (s *Store) Renew(ctx context.Context, rs []Renewal) ([]error, error) { return nil, errNotYet }
-
-// Publish commits the success of an execution, if its claim still owns the step.
-func (s *Store) Publish(ctx context.Context, p Publication) (Published, error) {
-	return Published{}, errNotYet
-}
-
-// End commits an end other than success, if the claim still owns the step.
-func (s *Store) End(ctx context.Context, e Ending) (Ended, error) { return Ended{}, errNotYet }
-
-// Progress notes how far a running step is. The caller bounds how often.
-func (s *Store) Progress(ctx context.Context, c Claim, p Progress) error { return errNotYet }
-
-// EffectBegin returns the stable identifier of a step's effect, and its result if it is already done.
-func (s *Store) EffectBegin(ctx context.Context, c Claim, effect string) (Effect, error) {
-	return Effect{}, errNotYet
-}
-
-// EffectDone records the result of an effect; later executions of the step get it from EffectBegin.
-func (s *Store) EffectDone(ctx context.Context, c Claim, id string, result []byte) error {
-	return errNotYet
-}
-
-// Effect is a call that cannot be undone.
-type Effect struct {
-	ID     string // to be given to the provider as idempotency key
-	Done   bool
-	Result []byte
-}
-
-// Dispatch sends rows that a commit has returned and marks them. What fails is left to the relay.
-func (s *Store) Dispatch(ctx context.Context, to Sender, rows []Outgoing) error { return errNotYet }
-
-// Relay sends what no committer has sent, until ctx ends.
-func (s *Store) Relay(ctx context.Context, to Sender) error { return errNotYet }
-
-// Reconcile repairs what no message stands for any more, until ctx ends.
-func (s *Store) Reconcile(ctx context.Context, c Counter) error { return errNotYet }
-
-// ReissueAll gives every unfinished step without a live owner a new message. It is for a start with empty queues.
-func (s *Store) ReissueAll(ctx context.Context) (int, error) { return 0, errNotYet }
-
-// Job returns one job of a tenant with the history of its steps, or ErrNotFound.
-func (s *Store) Job(ctx context.Context, tenant, id string) (Job, error) { return Job{}, errNotYet }
-
-// Jobs lists jobs, newest first, without histories, and the cursor of the next page ("" after the last).
-func (s *Store) Jobs(ctx context.Context, f Filter) ([]Job, string, error) {
-	return nil, "", errNotYet
-}
-
-// Seq returns the change number of a job: when it has grown, something about the job has changed.
-func (s *Store) Seq(ctx context.Context, tenant, id string) (int64, error) { return 0, errNotYet }
-
-// Cancel ends a job that has not ended. ErrEnded when it had.
-func (s *Store) Cancel(ctx context.Context, tenant, id string) error { return errNotYet }
-
-// ReportWorker records a worker's status.
-func (s *Store) ReportWorker(ctx context.Context, w WorkerStatus) error { return errNotYet }
-
-// Workers returns the workers seen within the last age.
-func (s *Store) Workers(ctx context.Context, age time.Duration) ([]WorkerStatus, error) {
-	return nil, errNotYet
-}
-
-// Pause records that a stage, or "all", takes no new work; an empty reason resumes it.
-func (s *Store) Pause(ctx context.Context, p PauseEntry) error { return errNotYet }
-
-// Pauses returns the pauses in force.
-func (s *Store) Pauses(ctx context.Context) ([]PauseEntry, error) { return nil, errNotYet }
-
-// PauseEntry says who stopped a stage, and why.
-type PauseEntry struct {
-	Stage  string    `json:"stage"` // or "all"
-	Reason string    `json:"reason"`
-	Who    string    `json:"who"`
-	At     time.Time `json:"at"`
-	Until  time.Time `json:"until,omitzero"` // zero: until resumed
-}
-
-// Receive stores a provider's event once and wakes the step that waits for it. False: it was known.
-func (s *Store) Receive(ctx context.Context, e Event) (bool, error) { return false, errNotYet }
-
-// Event is what a provider sent.
-type Event struct {
-	Provider, ID string // together unique
-	Effect       string // what it answers
-	Body         json.RawMessage
+// Ping reports whether the database can commit.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.db.UpdateRelaxed(ctx, "ping", func(tx *sqldb.Tx) error {
+		var now int64
+		return tx.One(ctx, q("clock"), nil, &now)
+	})
 }

@@ -1,0 +1,125 @@
+package job
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// maxBatch bounds how many requests share one transaction: beyond fifty rows a statement gains little more.
+const maxBatch = 50
+
+// batcher lets requests that are due together share a transaction. A request that is alone runs at once; those that come
+// while all leaders are busy wait for the next transaction, never for a timer. The callers themselves lead, each for
+// one batch, so there is no goroutine to own.
+type batcher[Req, Res any] struct {
+	run     func(context.Context, []Req) ([]Res, error)
+	leaders int // transactions at a time; at least 1
+
+	mu      sync.Mutex
+	waiting []*call[Req, Res]
+	leading int
+}
+
+type call[Req, Res any] struct {
+	req  Req
+	done chan answer[Res] // of size 1
+	lead chan struct{}    // of size 1: it is this caller's turn to lead
+}
+
+type answer[Res any] struct {
+	res Res
+	err error
+}
+
+// do runs the request, perhaps together with others. When ctx ends first its outcome is unknown, as with any commit.
+func (b *batcher[Req, Res]) do(ctx context.Context, req Req) (Res, error) {
+	c := &call[Req, Res]{req: req, done: make(chan answer[Res], 1), lead: make(chan struct{}, 1)}
+	b.mu.Lock()
+	b.waiting = append(b.waiting, c)
+	if b.leading < b.leaders {
+		b.leading++
+		c.lead <- struct{}{}
+	}
+	b.mu.Unlock()
+	select {
+	case <-c.lead:
+		b.serve(ctx, b.take())
+		b.passOn()
+		a := <-c.done
+		return a.res, a.err
+	case a := <-c.done:
+		return a.res, a.err
+	case <-ctx.Done():
+		b.abandon(c)
+		var none Res
+		return none, context.Cause(ctx)
+	}
+}
+
+// take removes the next batch. The leader's own call is among it: it is the first that waits.
+func (b *batcher[Req, Res]) take() []*call[Req, Res] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(b.waiting), maxBatch)
+	batch := slices.Clone(b.waiting[:n])
+	b.waiting = slices.Delete(b.waiting, 0, n)
+	return batch
+}
+
+// passOn ends a turn of leading: the first that waits leads next.
+func (b *batcher[Req, Res]) passOn() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.passOnLocked()
+}
+
+func (b *batcher[Req, Res]) passOnLocked() {
+	for _, c := range b.waiting {
+		if len(c.lead) == 0 {
+			c.lead <- struct{}{}
+			return
+		}
+	}
+	b.leading--
+}
+
+// abandon takes a call back if no batch has taken it yet, with its turn to lead if it has one.
+func (b *batcher[Req, Res]) abandon(c *call[Req, Res]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := slices.Index(b.waiting, c); i >= 0 {
+		b.waiting = slices.Delete(b.waiting, i, i+1)
+	}
+	if len(c.lead) > 0 {
+		<-c.lead
+		b.passOnLocked()
+	}
+}
+
+func (b *batcher[Req, Res]) serve(ctx context.Context, batch []*call[Req, Res]) {
+	if len(batch) == 0 {
+		return
+	}
+	reqs := make([]Req, len(batch))
+	for i, c := range batch {
+		reqs[i] = c.req
+	}
+	// A transaction of several callers must not be undone by the end of one of them.
+	if len(batch) > 1 {
+		ctx = context.WithoutCancel(ctx)
+	}
+	res, err := b.run(ctx, reqs)
+	switch {
+	case err == nil:
+		for i, c := range batch {
+			c.done <- answer[Res]{res: res[i]}
+		}
+	case len(batch) == 1:
+		batch[0].done <- answer[Res]{err: err}
+	default: // one of them may be at fault: each alone
+		for i := range batch {
+			b.serve(ctx, batch[i:i+1])
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package job
+
+import (
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
+	"github.com/stagefleet/stagefleet/pkg/outcome"
+)
+
+// Effect is a call to somebody else that cannot be undone.
+type Effect struct {
+	ID     string // stable over executions: the provider's idempotency key
+	Done   bool
+	Result []byte // when Done
+	Again  bool   // an earlier execution has begun it and its outcome is unknown: ask, or repeat with the same ID
+}
+
+// EffectBegin returns the identifier of a step's named effect and stores it before the call is made. It also
+// prepares the effect to be awaited. ErrNotOwner when the claim has lost its step.
+func (s *Store) EffectBegin(ctx context.Context, c Claim, name string) (Effect, error) {
+	var e Effect
+	err := s.update(ctx, "effect_begin", locks{level: lockSteps, steps: []string{c.Step}}, func(u *unit) error {
+		e = Effect{}
+		if u.stale(u.steps[c.Step], c) != nil {
+			return ErrNotOwner
+		}
+		fresh, err := u.tx.Exec(ctx, q("begin_effect"), u.newID(), c.Step, name)
+		if err != nil {
+			return err
+		}
+		var state, result string
+		if err := u.tx.One(ctx, q("read_effect"), []any{c.Step, name}, &e.ID, &state, &result); err != nil {
+			return err
+		}
+		e.Done, e.Again = state == "done", fresh == 0 && state != "done"
+		if e.Result, err = base64.StdEncoding.DecodeString(result); err != nil {
+			return fmt.Errorf("decode result: %w", err)
+		}
+		_, err = u.tx.Exec(ctx, q("open_await"), e.ID, c.Step)
+		return err
+	})
+	if err != nil {
+		return Effect{}, fmt.Errorf("begin effect: %w", err)
+	}
+	return e, nil
+}
+
+// EffectDone stores the result of an effect; later executions of the step get it from EffectBegin instead of calling.
+// It is accepted from an owner that has lost its lease too: what has happened has happened.
+func (s *Store) EffectDone(ctx context.Context, c Claim, id string, result []byte) error {
+	err := s.db.Update(ctx, "effect_done", func(tx *sqldb.Tx) error {
+		n, err := tx.Exec(ctx, q("end_effect"), id, c.Step, base64.StdEncoding.EncodeToString(result))
+		if err == nil && n == 0 {
+			return ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("end effect: %w", err)
+	}
+	return nil
+}
+
+// Event is what a provider reported.
+type Event struct {
+	Provider, ID string // together name the event: it is stored once however often it comes
+	Effect       string // which it answers
+	Body         json.RawMessage
+}
+
+// Receive stores a provider's event and, if a step is parked on its effect, lets that step go on. False: the event was
+// known. An event that comes before its step has parked waits in the inbox.
+func (s *Store) Receive(ctx context.Context, e Event) (bool, error) {
+	fresh := false
+	err := s.settle(ctx, "receive_event", e.Effect, func(u *unit) error {
+		n, err := u.tx.Exec(ctx, q("insert_event"), e.Provider, e.ID, e.Effect, string(e.Body))
+		fresh = n == 1
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("receive event: %w", err)
+	}
+	return fresh, nil
+}
+
+// settle locks an await after store has added to the inbox, and wakes the step if it is parked. Everybody locks the
+// await's row before its step and looks into the inbox under that lock, so no event is missed.
+func (s *Store) settle(ctx context.Context, name, effect string, store func(*unit) error) error {
+	var rows []Outgoing
+	err := s.db.Update(ctx, name, func(tx *sqldb.Tx) error {
+		u := emptyUnit(ctx, tx)
+		rows = nil
+		if err := store(u); err != nil {
+			return err
+		}
+		step, err := u.lockAwait(effect)
+		if err != nil || step == "" {
+			return err
+		}
+		if err := u.load(lockAll, []string{step}); err != nil {
+			return err
+		}
+		if err := u.resume(u.steps[step], effect); err != nil {
+			return err
+		}
+		rows = u.outgoing(0)
+		return u.flush()
+	})
+	if err == nil {
+		s.hand(rows)
+	}
+	return err
+}
+
+// lockAwait returns the step that is parked on an effect, if one is.
+func (u *unit) lockAwait(effect string) (parked string, err error) {
+	var step, state string
+	err = u.tx.One(u.ctx, q("lock_await"), []any{effect}, &step, &state)
+	switch {
+	case errors.Is(err, sql.ErrNoRows), err == nil && state != awaitParked:
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("lock await: %w", err)
+	}
+	return step, nil
+}
+
+const awaitParked = "parked"
+
+// resume gives a parked step its event, if there is one, and a new message.
+func (u *unit) resume(s *stepRow, effect string) error {
+	if _, err := u.tx.Exec(u.ctx, q("settle_await"), effect); err != nil {
+		return fmt.Errorf("settle await: %w", err)
+	}
+	if s == nil || s.State != stepAwaiting {
+		return nil
+	}
+	bodies, err := u.list(q("read_events"), effect)
+	if err != nil {
+		return fmt.Errorf("read inbox: %w", err)
+	}
+	if len(bodies) > 0 {
+		s.Event = bodies[0]
+	}
+	u.set(s, stepQueued)
+	s.NotBefore = 0
+	u.emit(s)
+	return nil
+}
+
+// park lets a step wait for its effect. The await's row has been locked before the step's.
+func (u *unit) park(s *stepRow, v outcome.Verdict) error {
+	u.set(s, stepAwaiting)
+	n, err := u.tx.Exec(u.ctx, q("park_await"), v.Effect, s.ID, micros(v.Deadline))
+	if err != nil {
+		return fmt.Errorf("park: %w", err)
+	}
+	if n == 0 {
+		return fmt.Errorf("park step %s: it has begun no such effect", s.ID)
+	}
+	events, err := u.list(q("read_events"), v.Effect)
+	if err != nil {
+		return fmt.Errorf("read inbox: %w", err)
+	}
+	if len(events) > 0 {
+		return u.resume(s, v.Effect)
+	}
+	return nil
+}
+
+// expireAwaits wakes steps whose provider has kept silent until the deadline: they ask it.
+func (s *Store) expireAwaits(ctx context.Context) error {
+	var effects []string
+	err := s.db.View(ctx, "overdue_awaits", func(tx *sqldb.Tx) error {
+		effects = nil
+		return tx.Query(ctx, q("overdue_awaits"), func(scan func(...any) error) error {
+			var id string
+			err := scan(&id)
+			effects = append(effects, id)
+			return err
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("look for overdue awaits: %w", err)
+	}
+	for _, effect := range effects {
+		if err := s.settle(ctx, "expire_await", effect, func(*unit) error { return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}

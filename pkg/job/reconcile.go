@@ -1,0 +1,200 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
+)
+
+// Defaults of Options.
+const (
+	DefaultReconcileEvery = 10 * time.Second
+	DefaultQueueRetention = 4 * 24 * time.Hour
+)
+
+const (
+	emptySamples  = 3   // so often a queue must have been seen empty, one tick apart, before its steps are repaired
+	repairsATick  = 100 // so many steps get a new message per queue and tick
+	promotesATick = 100
+	reissueBatch  = 200
+	keepKeys      = 7 * 24 * time.Hour
+	keepWorkers   = time.Hour
+	keepEvents    = 90 * 24 * time.Hour
+)
+
+// Reconcile repairs, until ctx ends, what no message stands for any more, starts jobs that waited for capacity and
+// wakes awaits whose deadline has passed. One process at a time does it, the holder of the lease row. A step gets a new
+// message only when its queue was seen empty several times in a row, or when its message nears the queue's
+// retention. It returns nil when ctx ends; faults are waited out.
+func (s *Store) Reconcile(ctx context.Context, c Counter) error {
+	empty := map[string]int{}
+	tick := time.NewTicker(s.opt.ReconcileEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return s.resign(context.WithoutCancel(ctx))
+		case <-tick.C:
+			if s.leads(ctx) {
+				s.metrics.reconciled(s.reconcileOnce(ctx, c, empty))
+			}
+		}
+	}
+}
+
+func (s *Store) reconcileOnce(ctx context.Context, c Counter, empty map[string]int) error {
+	errs := []error{s.expireAwaits(ctx), s.promote(ctx), s.forget(ctx)}
+	queues, err := s.strings(ctx, "open_queues")
+	errs = append(errs, err)
+	for _, queue := range queues {
+		visible, inFlight, delayed, err := c.Count(ctx, queue)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("count messages: %w", err))
+			empty[queue] = 0
+			continue
+		}
+		empty[queue]++
+		if visible+inFlight+delayed > 0 {
+			empty[queue] = 0
+		}
+		errs = append(errs, s.repair(ctx, queue, empty[queue] >= emptySamples))
+	}
+	return errors.Join(errs...)
+}
+
+// repair gives orphans of a queue new messages: all that were emitted before the samples if the queue is empty,
+// otherwise only those whose message may soon be thrown away.
+func (s *Store) repair(ctx context.Context, queue string, isEmpty bool) error {
+	age := s.opt.QueueRetention - s.opt.QueueRetention/8
+	if isEmpty {
+		age = emptySamples * s.opt.ReconcileEvery
+	}
+	ids, err := s.strings(ctx, "orphans", queue, time.Now().Add(-age).UnixMicro(), repairsATick)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	n, err := s.reissue(ctx, "repair", ids)
+	s.metrics.repairs.Add(float64(n))
+	return err
+}
+
+// ReissueAll gives every step that a message must stand for, and that no live owner holds, a new message. It is for a start
+// with queues that have lost theirs. Steps with a live owner are the reconciler's if that owner dies.
+func (s *Store) ReissueAll(ctx context.Context) (int, error) {
+	total, last := 0, ""
+	for {
+		ids, err := s.strings(ctx, "unowned", last, reissueBatch)
+		if err != nil {
+			return total, fmt.Errorf("reissue: %w", err)
+		}
+		if len(ids) == 0 {
+			return total, nil
+		}
+		n, err := s.reissue(ctx, "reissue", ids)
+		total += n
+		if err != nil {
+			return total, fmt.Errorf("reissue: %w", err)
+		}
+		last = ids[len(ids)-1]
+	}
+}
+
+// reissue emits steps anew unless they have moved on since they were looked up.
+func (s *Store) reissue(ctx context.Context, name string, ids []string) (int, error) {
+	n := 0
+	var rows []Outgoing
+	err := s.update(ctx, name, locks{level: lockSteps, steps: ids}, func(u *unit) error {
+		n = 0
+		for _, id := range sortedKeys(u.steps) {
+			if st := u.steps[id]; st.Phase == phaseOpen && !st.live(u.now) {
+				u.emit(st)
+				n++
+			}
+		}
+		rows = u.outgoing(0)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	s.hand(rows)
+	return n, nil
+}
+
+// promote starts jobs that wait for capacity, oldest first, while there is some.
+func (s *Store) promote(ctx context.Context) error {
+	if s.opt.SoftLimit == 0 {
+		return nil
+	}
+	ids, err := s.strings(ctx, "waiting_jobs", promotesATick)
+	for _, id := range ids {
+		more, err := s.promoteOne(ctx, id)
+		if err != nil || !more {
+			return err
+		}
+	}
+	return err
+}
+
+func (s *Store) promoteOne(ctx context.Context, id string) (bool, error) {
+	room := false
+	err := s.oneJob(ctx, "promote", id, func(u *unit) error {
+		inFlight, err := u.inFlight()
+		if err != nil {
+			return err
+		}
+		var waiting int64
+		if err := u.tx.One(ctx, q("waiting_count"), nil, &waiting); err != nil {
+			return err
+		}
+		j := u.jobs[id]
+		room = inFlight-waiting < s.opt.SoftLimit
+		if !room || j.State != jobWaiting {
+			return nil
+		}
+		j.State, j.dirty = jobActive, true
+		for _, st := range u.steps {
+			u.set(st, stepQueued)
+			u.emit(st)
+		}
+		return nil
+	})
+	return room, err
+}
+
+// forget removes what only served for a while.
+func (s *Store) forget(ctx context.Context) error {
+	err := s.db.UpdateRelaxed(ctx, "forget", func(tx *sqldb.Tx) error {
+		for name, age := range map[string]time.Duration{"forget_keys": keepKeys, "forget_workers": keepWorkers, "forget_events": keepEvents} {
+			if _, err := tx.Exec(ctx, q(name), age.Microseconds()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("forget: %w", err)
+	}
+	return nil
+}
+
+// strings reads one column of text.
+func (s *Store) strings(ctx context.Context, name string, args ...any) ([]string, error) {
+	var all []string
+	err := s.db.View(ctx, name, func(tx *sqldb.Tx) error {
+		all = nil
+		return tx.Query(ctx, q(name), func(scan func(...any) error) error {
+			var v string
+			err := scan(&v)
+			all = append(all, v)
+			return err
+		}, args...)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return all, nil
+}

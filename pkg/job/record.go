@@ -1,0 +1,211 @@
+package job
+
+import (
+	"encoding/json"
+
+	"github.com/stagefleet/stagefleet/pkg/outcome"
+)
+
+// States of a job and of a step as they are stored. What a person sees is derived from them.
+const (
+	jobWaiting    = "waiting"
+	jobActive     = "active"
+	jobCompleted  = "completed"
+	jobWithGaps   = "completed_with_gaps"
+	jobRefused    = "refused"
+	jobFailed     = "failed"
+	jobCancelled  = "cancelled"
+	jobSuperseded = "superseded"
+
+	stepHeld       = "held" // of a job that waits for capacity: no message stands for it yet
+	stepQueued     = "queued"
+	stepRunning    = "running"
+	stepAwaiting   = "awaiting"
+	stepDone       = "done"
+	stepRefused    = "refused"
+	stepDead       = "dead"
+	stepCancelled  = "cancelled"
+	stepSuperseded = "superseded"
+)
+
+// Phases of a step: what the partial indexes look at.
+const (
+	phaseQuiet = iota // no message stands for it
+	phaseOpen         // queued or running: a message must stand for it
+	phaseDead         // waits for a person
+)
+
+func phaseOf(state string) int64 {
+	switch state {
+	case stepQueued, stepRunning:
+		return phaseOpen
+	case stepDead:
+		return phaseDead
+	}
+	return phaseQuiet
+}
+
+// stepRow is a step as it is read under its lock and written back. Fields without a tag never change.
+type stepRow struct {
+	ID        string `json:"id"`
+	Job       string `json:"job"`
+	Tenant    string `json:"tenant"`
+	Stage     string `json:"stage"`
+	Part      int64  `json:"part"`
+	Parent    string `json:"parent"`
+	PartsLeft int64  `json:"parts_left"`
+	IsFirst   int64  `json:"is_first"`
+	IsJoin    int64  `json:"is_join"`
+	Queue     string `json:"queue"`
+	DLQ       string `json:"dlq"`
+	FIFO      int64  `json:"fifo"`
+	State     string `json:"state"`
+	Phase     int64  `json:"phase"`
+	Code      string `json:"code"`
+	Sentence  string `json:"sentence"`
+	Emission  int64  `json:"emission"`
+	EmittedAt int64  `json:"emitted_at"`
+	NotBefore int64  `json:"not_before"`
+	Token     string `json:"token"`
+	LeaseEnd  int64  `json:"lease_until"`
+	Attempt   string `json:"attempt"`
+	Attempts  int64  `json:"attempts"`
+	Crashes   int64  `json:"crashes"`
+	Rounds    int64  `json:"rounds"`
+	Worker    string `json:"worker"`
+	Input     string `json:"-"`
+	Event     string `json:"event"`
+	Trace     string `json:"trace"`
+	EndedAt   int64  `json:"ended_at"`
+
+	Output *string `json:"output,omitempty"` // set only by the publication that makes it
+
+	job    *jobRow
+	target *targetRow
+	dirty  bool
+}
+
+func (s *stepRow) ended() bool {
+	switch s.State {
+	case stepQueued, stepRunning, stepAwaiting, stepHeld:
+		return false
+	}
+	return true
+}
+
+// live reports whether an owner holds the step at the moment now. Running without a lease is not living.
+func (s *stepRow) live(now int64) bool { return s.State == stepRunning && s.LeaseEnd > now }
+
+func (s *stepRow) route() Route {
+	return Route{Stage: s.Stage, Queue: s.Queue, DLQ: s.DLQ, FIFO: s.FIFO == 1, Join: s.IsJoin == 1}
+}
+
+type jobRow struct {
+	ID        string  `json:"id"`
+	Tenant    string  `json:"-"`
+	Target    string  `json:"-"`
+	Version   int64   `json:"-"`
+	Price     int64   `json:"-"`
+	State     string  `json:"state"`
+	Code      string  `json:"code"`
+	Sentence  string  `json:"sentence"`
+	GapsJSON  string  `json:"gaps"`
+	Recovered int64   `json:"recovered"`
+	EndedAt   int64   `json:"ended_at"`
+	Result    *string `json:"result,omitempty"` // set only by the last publication
+
+	dirty bool
+}
+
+func (j *jobRow) gaps() []outcome.Gap {
+	var gaps []outcome.Gap
+	_ = json.Unmarshal([]byte(j.GapsJSON), &gaps) // written by addGaps only
+	return gaps
+}
+
+func (j *jobRow) addGaps(more []outcome.Gap) {
+	if len(more) == 0 {
+		return
+	}
+	raw, _ := json.Marshal(append(j.gaps(), more...)) // strings always encode
+	j.GapsJSON, j.dirty = string(raw), true
+}
+
+type targetRow struct {
+	ID       string `json:"id"`
+	Name     string `json:"-"`
+	Latest   int64  `json:"latest"`
+	Ingested int64  `json:"ingested"`
+	Current  int64  `json:"current_version"`
+	CurJob   string `json:"current_job"`
+
+	dirty bool
+}
+
+// newStep is a step that is inserted: only then its input is written.
+type newStep struct {
+	*stepRow
+	Input string `json:"input"`
+}
+
+// attemptRow is a new execution; closedRow is the end of one.
+type attemptRow struct {
+	ID        string `json:"id"`
+	Step      string `json:"step"`
+	Job       string `json:"job"`
+	Emission  int64  `json:"emission"`
+	Worker    string `json:"worker"`
+	DueAt     int64  `json:"due_at"`
+	ClaimedAt int64  `json:"claimed_at"`
+	LeaseUs   int64  `json:"lease_us"`
+}
+
+type closedRow struct {
+	ID           string `json:"id"`
+	Outcome      string `json:"outcome"`
+	Reason       string `json:"reason"`
+	Counted      int64  `json:"counted"`
+	Garbage      int64  `json:"garbage"`
+	ClosedAt     int64  `json:"closed_at"`
+	ReceivedAt   int64  `json:"received_at"`
+	StartedAt    int64  `json:"started_at"`
+	EndedAt      int64  `json:"ended_at"`
+	ProviderWait int64  `json:"provider_wait"`
+	Tools        string `json:"tools"`
+}
+
+type outboxRow struct {
+	ID         string `json:"id"`
+	Token      string `json:"token"`
+	ReadyAt    int64  `json:"ready_at"`
+	DueAt      int64  `json:"due_at"`
+	NotBefore  int64  `json:"not_before"`
+	Queue      string `json:"queue"`
+	FIFO       int64  `json:"fifo"`
+	Group      string `json:"grp"`
+	Dedup      string `json:"dedup"`
+	Body       string `json:"body"`
+	Tenant     string `json:"tenant"`
+	Attributes string `json:"attributes"`
+	Step       string `json:"step"`
+	CreatedAt  int64  `json:"created_at"`
+}
+
+type idRow struct {
+	ID string `json:"id"`
+}
+
+func idRows(ids []string) []idRow {
+	rows := make([]idRow, len(ids))
+	for i, id := range ids {
+		rows[i].ID = id
+	}
+	return rows
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,39 @@
+-- name: job
+SELECT j.id, j.tenant, t.name, j.version, j.state, j.code, j.sentence, j.gaps, j.result, j.recovered, j.rev, j.created_at, j.ended_at,
+	t.current_job
+FROM job j JOIN target t ON t.id = j.target
+WHERE j.tenant = $1 AND j.id = $2
+
+-- name: steps
+SELECT s.id, s.job, s.stage, s.part, s.state, s.code, s.sentence, s.not_before, s.attempts, s.crashes, s.worker, s.progress, s.rev,
+	s.created_at, s.ended_at, now_us()
+FROM step s WHERE s.job IN (SELECT r.value->>'id' FROM rows($1) r)
+ORDER BY s.job, s.id
+
+-- name: attempts
+SELECT a.id, a.step, a.worker, a.outcome, a.reason, a.counted, a.due_at, a.claimed_at, a.closed_at, a.started_at, a.ended_at, a.provider_wait, a.tools
+FROM attempt a WHERE a.job = $1 ORDER BY a.id
+
+-- name: jobs
+SELECT j.id, j.tenant, t.name, j.version, j.state, j.code, j.sentence, j.gaps, j.result, j.recovered, j.rev, j.created_at, j.ended_at,
+	t.current_job
+FROM job j JOIN target t ON t.id = j.target
+WHERE j.tenant = $1 AND j.id < $2
+ORDER BY j.id DESC LIMIT $3
+
+-- name: jobs_in_state
+SELECT j.id, j.tenant, t.name, j.version, j.state, j.code, j.sentence, j.gaps, j.result, j.recovered, j.rev, j.created_at, j.ended_at,
+	t.current_job
+FROM job j JOIN target t ON t.id = j.target
+WHERE j.tenant = $1 AND j.state = $4 AND j.id < $2
+ORDER BY j.id DESC LIMIT $3
+
+-- name: jobs_of_target
+SELECT j.id, j.tenant, t.name, j.version, j.state, j.code, j.sentence, j.gaps, j.result, j.recovered, j.rev, j.created_at, j.ended_at,
+	t.current_job
+FROM job j JOIN target t ON t.id = j.target
+WHERE t.tenant = $1 AND t.name = $4 AND j.id < $2
+ORDER BY j.id DESC LIMIT $3
+
+-- name: seq
+SELECT j.rev + CAST((SELECT COALESCE(SUM(s.rev), 0) FROM step s WHERE s.job = j.id) AS BIGINT) FROM job j WHERE j.tenant = $1 AND j.id = $2

@@ -1,0 +1,232 @@
+package job
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stagefleet/stagefleet/pkg/internal/envelope"
+	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
+)
+
+const (
+	maxTarget = 512
+	maxKey    = 255
+)
+
+// Reasons of a refused admission.
+const (
+	RefusedInFlight = "in_flight_limit" // HTTP 429
+	RefusedDailyCap = "daily_cap"       // HTTP 429
+	RefusedBalance  = "balance"         // HTTP 402
+	RefusedCapacity = "capacity"        // HTTP 503
+)
+
+// retrySoon is what a submitter is told to wait when only other jobs stand in the way.
+const retrySoon = 30 * time.Second
+
+// ErrVersionOlder: a newer version of the target has already been taken in, so this one would be superseded.
+var ErrVersionOlder = errors.New("a newer version of this target has been taken in")
+
+// Submit admits a job: when it returns nil the job, its charge and its first message are durable. The same version
+// with the same digest, or the same idempotency key with the same body, returns the job that exists. Match
+// ErrVersionConflict, ErrVersionOlder and ErrIdempotencyMismatch with errors.Is, *Refused with errors.As.
+// The message is the relay's; one that runs in this process sends it at once.
+func (s *Store) Submit(ctx context.Context, sub Submission) (Job, error) {
+	if err := sub.validate(); err != nil {
+		return Job{}, fmt.Errorf("submit: %w", err)
+	}
+	if err := s.hardLimit(ctx); err != nil {
+		return Job{}, err
+	}
+	got, err := s.submissions.do(ctx, sub)
+	s.metrics.admissions.WithLabelValues(admission(got.err)).Inc()
+	if err = errors.Join(err, got.err); err != nil {
+		return Job{}, err
+	}
+	s.hand(got.outgoing)
+	return s.Job(ctx, sub.Tenant, got.job)
+}
+
+func (sub Submission) validate() error {
+	switch {
+	case !envelope.ValidID(sub.Tenant):
+		return errors.New("Tenant must be 1 to 64 of a-z, A-Z, 0-9, dot, dash and underscore")
+	case sub.Target == "" || len(sub.Target) > maxTarget || !utf8.ValidString(sub.Target):
+		return fmt.Errorf("Target must be 1 to %d bytes of UTF-8", maxTarget)
+	case sub.Version < 0:
+		return fmt.Errorf("Version is %d, must be 0 or more", sub.Version)
+	case sub.Digest == "":
+		return errors.New("Digest is empty")
+	case !json.Valid(sub.Input):
+		return errors.New("Input is not JSON")
+	case sub.Price < 0:
+		return fmt.Errorf("Price is %d, must be 0 or more", sub.Price)
+	case len(sub.IdempotencyKey) > maxKey:
+		return fmt.Errorf("IdempotencyKey has %d bytes, at most %d", len(sub.IdempotencyKey), maxKey)
+	case sub.First.Stage == "" || sub.First.Queue == "" || sub.First.DLQ == "":
+		return errors.New("First needs Stage, Queue and DLQ")
+	}
+	return nil
+}
+
+func admission(err error) string {
+	if refused, ok := errors.AsType[*Refused](err); ok {
+		return refused.Reason
+	}
+	if err != nil {
+		return "conflict"
+	}
+	return "admitted"
+}
+
+type submitted struct {
+	job      string
+	outgoing []Outgoing
+	err      error // this submission's own; the others of the batch go on
+}
+
+func (s *Store) submitBatch(ctx context.Context, subs []Submission) ([]submitted, error) {
+	var got []submitted
+	err := s.db.Update(ctx, "submit", func(tx *sqldb.Tx) error {
+		got = make([]submitted, len(subs))
+		u := emptyUnit(ctx, tx)
+		u.accounts = true
+		if err := u.lockAccounts(subs); err != nil {
+			return err
+		}
+		for i, sub := range subs {
+			before := len(u.outbox)
+			id, err := u.submit(sub, s.opt)
+			if err != nil && !isAnswer(err) {
+				return err
+			}
+			got[i] = submitted{job: id, outgoing: u.outgoing(before), err: err}
+		}
+		return u.flush()
+	})
+	return got, err
+}
+
+// isAnswer tells what a submitter is told from what undoes the transaction.
+func isAnswer(err error) bool {
+	_, refused := errors.AsType[*Refused](err)
+	return refused || errors.Is(err, ErrVersionConflict) || errors.Is(err, ErrVersionOlder) || errors.Is(err, ErrIdempotencyMismatch)
+}
+
+func (u *unit) lockAccounts(subs []Submission) error {
+	tenants := map[string]bool{}
+	for _, sub := range subs {
+		tenants[sub.Tenant] = true
+	}
+	ids := sortedKeys(tenants)
+	for _, t := range ids {
+		if _, err := u.tx.Exec(u.ctx, q("ensure_account"), t); err != nil {
+			return fmt.Errorf("open account: %w", err)
+		}
+	}
+	if _, err := u.tx.Exec(u.ctx, q("lock_accounts"), sqldb.JSON(idRows(ids))); err != nil {
+		return fmt.Errorf("lock accounts: %w", err)
+	}
+	return u.tx.One(u.ctx, q("clock"), nil, &u.now)
+}
+
+// submit admits one job. The idempotency key comes first: of two equal requests the second waits there for the first.
+func (u *unit) submit(sub Submission, opt Options) (string, error) {
+	id := u.newID()
+	if sub.IdempotencyKey != "" {
+		known, err := u.takeKey(sub, id)
+		if known != "" || err != nil {
+			return known, err
+		}
+	}
+	got, err := u.admit(sub, id, opt)
+	if sub.IdempotencyKey == "" || err == nil && got == id {
+		return got, err
+	}
+	if err != nil { // a refused request may be made again
+		_, dropErr := u.tx.Exec(u.ctx, q("drop_idempotency_key"), sub.Tenant, sub.IdempotencyKey)
+		return "", errors.Join(err, dropErr)
+	}
+	_, err = u.tx.Exec(u.ctx, q("point_idempotency_key"), sub.Tenant, sub.IdempotencyKey, got)
+	return got, err
+}
+
+func (u *unit) takeKey(sub Submission, id string) (string, error) {
+	n, err := u.tx.Exec(u.ctx, q("take_idempotency_key"), sub.Tenant, sub.IdempotencyKey, sub.BodyHash, id)
+	if err != nil || n == 1 {
+		return "", err
+	}
+	var hash, job string
+	if err := u.tx.One(u.ctx, q("read_idempotency_key"), []any{sub.Tenant, sub.IdempotencyKey}, &hash, &job); err != nil {
+		return "", fmt.Errorf("read idempotency key: %w", err)
+	}
+	if hash != sub.BodyHash {
+		return "", ErrIdempotencyMismatch
+	}
+	return job, nil
+}
+
+func (u *unit) admit(sub Submission, id string, opt Options) (string, error) {
+	t, err := u.lockTarget(sub)
+	if err != nil {
+		return "", err
+	}
+	if sub.Version == 0 {
+		sub.Version = t.Latest + 1
+	}
+	var known, digest string
+	err = u.tx.One(u.ctx, q("job_of_version"), []any{t.ID, sub.Version}, &known, &digest)
+	switch {
+	case err == nil && digest == sub.Digest:
+		return known, nil
+	case err == nil:
+		return "", ErrVersionConflict
+	case !errors.Is(err, sql.ErrNoRows):
+		return "", fmt.Errorf("look for version: %w", err)
+	case sub.Version < t.Ingested:
+		return "", ErrVersionOlder
+	}
+	if err := u.charge(sub, id); err != nil {
+		return "", err
+	}
+	return id, u.create(sub, id, t, opt)
+}
+
+func (u *unit) lockTarget(sub Submission) (*targetRow, error) {
+	if _, err := u.tx.Exec(u.ctx, q("ensure_target"), u.newID(), sub.Tenant, sub.Target); err != nil {
+		return nil, fmt.Errorf("make target: %w", err)
+	}
+	t := &targetRow{}
+	err := u.tx.One(u.ctx, q("lock_target"), []any{sub.Tenant, sub.Target}, &t.ID, &t.Name, &t.Latest, &t.Ingested, &t.Current, &t.CurJob)
+	if err != nil {
+		return nil, fmt.Errorf("lock target: %w", err)
+	}
+	return keep(u.targets, t.ID, t), nil
+}
+
+// create stores the job with its first step. Above the soft limit the step is held and no message is sent for it.
+func (u *unit) create(sub Submission, id string, t *targetRow, opt Options) error {
+	j := &jobRow{ID: id, Tenant: sub.Tenant, Target: t.ID, Version: sub.Version, State: jobActive, Price: sub.Price, GapsJSON: "[]"}
+	if opt.SoftLimit > 0 {
+		inFlight, err := u.inFlight()
+		if err != nil {
+			return err
+		}
+		if inFlight > opt.SoftLimit {
+			j.State = jobWaiting
+		}
+	}
+	if _, err := u.tx.Exec(u.ctx, q("insert_job"), id, j.Tenant, j.Target, j.Version, sub.Digest, j.State, j.Price, u.now); err != nil {
+		return fmt.Errorf("store job: %w", err)
+	}
+	t.Latest, t.dirty = max(t.Latest, sub.Version), true
+	first := plain()
+	first.IsFirst = 1
+	u.addStep(j, sub.First, sub.Input, sub.TraceParent, first)
+	return nil
+}

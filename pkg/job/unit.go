@@ -1,0 +1,217 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/internal/envelope"
+	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
+)
+
+// unit is one transaction: it locks and reads rows, its methods decide on them in plain Go, and flush writes
+// back what has changed, one statement for each table however many rows there are.
+//
+// Locks are taken in the order account, target, job, step. Accounts come first although only some endings need
+// them, so a unit that finds out too late gives up with errNeedAccounts and is run again.
+type unit struct {
+	ctx      context.Context
+	tx       *sqldb.Tx
+	now      int64 // the database's clock, read after the locks were taken
+	accounts bool  // are locked
+
+	steps   map[string]*stepRow
+	jobs    map[string]*jobRow
+	targets map[string]*targetRow
+
+	newSteps []newStep
+	opened   []attemptRow
+	closed   []closedRow
+	outbox   []outboxRow
+	ended    []*jobRow // in this unit
+}
+
+var errNeedAccounts = errors.New("job: the accounts must be locked first")
+
+type locking int
+
+const (
+	lockSteps   locking = iota // enough to claim
+	lockAll                    // and their jobs and targets
+	lockAllPaid                // and the accounts
+)
+
+// locks says what a unit locks before it decides.
+type locks struct {
+	level  locking
+	steps  []string
+	effect string // an await that the unit parks, locked before its step
+}
+
+// update runs decide on the locked steps. It may run several times; only the last one counts.
+func (s *Store) update(ctx context.Context, name string, l locks, decide func(*unit) error) error {
+	for {
+		err := s.db.Update(ctx, name, func(tx *sqldb.Tx) error {
+			u, err := newUnit(ctx, tx, l)
+			if err != nil {
+				return err
+			}
+			if err := decide(u); err != nil {
+				return err
+			}
+			return u.flush()
+		})
+		if !errors.Is(err, errNeedAccounts) || l.level == lockAllPaid {
+			return err
+		}
+		l.level = lockAllPaid
+	}
+}
+
+func emptyUnit(ctx context.Context, tx *sqldb.Tx) *unit {
+	return &unit{ctx: ctx, tx: tx, steps: map[string]*stepRow{}, jobs: map[string]*jobRow{}, targets: map[string]*targetRow{}}
+}
+
+func newUnit(ctx context.Context, tx *sqldb.Tx, l locks) (*unit, error) {
+	u := emptyUnit(ctx, tx)
+	u.accounts = l.level == lockAllPaid
+	if u.accounts {
+		if _, err := tx.Exec(ctx, q("lock_accounts_of_steps"), sqldb.JSON(idRows(l.steps))); err != nil {
+			return nil, fmt.Errorf("lock accounts: %w", err)
+		}
+	}
+	if l.effect != "" {
+		if _, err := u.lockAwait(l.effect); err != nil {
+			return nil, err
+		}
+	}
+	return u, u.load(l.level, l.steps)
+}
+
+// load locks and reads steps with their jobs and targets.
+func (u *unit) load(l locking, ids []string) error {
+	text := q("lock_all")
+	if l == lockSteps {
+		text = q("lock_steps")
+	}
+	if err := u.tx.Query(u.ctx, text, u.scan, sqldb.JSON(idRows(ids))); err != nil {
+		return fmt.Errorf("lock steps: %w", err)
+	}
+	if len(u.steps) > 0 {
+		return nil
+	}
+	return u.tx.One(u.ctx, q("clock"), nil, &u.now)
+}
+
+func (u *unit) scan(scan func(...any) error) error {
+	s, j, t := &stepRow{}, &jobRow{}, &targetRow{}
+	var now int64
+	err := scan(&s.ID, &s.Job, &s.Tenant, &s.Stage, &s.Part, &s.Parent, &s.PartsLeft, &s.IsFirst, &s.IsJoin, &s.Queue, &s.DLQ, &s.FIFO,
+		&s.State, &s.Code, &s.Sentence, &s.Emission, &s.EmittedAt, &s.NotBefore, &s.Token, &s.LeaseEnd, &s.Attempt,
+		&s.Attempts, &s.Crashes, &s.Rounds, &s.Worker, &s.Input, &s.Event, &s.Trace, &s.EndedAt,
+		&j.Target, &j.Version, &j.State, &j.Code, &j.Sentence, &j.GapsJSON, &j.Price, &j.Recovered, &j.EndedAt,
+		&t.Name, &t.Latest, &t.Ingested, &t.Current, &t.CurJob, &now)
+	if err != nil {
+		return err
+	}
+	u.now = max(u.now, now)
+	s.Phase = phaseOf(s.State)
+	j.ID, j.Tenant, t.ID = s.Job, s.Tenant, j.Target
+	s.target = keep(u.targets, t.ID, t)
+	s.job = keep(u.jobs, j.ID, j)
+	keep(u.steps, s.ID, s)
+	return nil
+}
+
+// keep adds a row unless an earlier load has read it: that one may have been changed since.
+func keep[T any](rows map[string]*T, id string, row *T) *T {
+	if known, ok := rows[id]; ok {
+		return known
+	}
+	rows[id] = row
+	return row
+}
+
+// loadJobs locks and reads every step of some jobs of targets that are locked already.
+func (u *unit) loadJobs(ids []string) ([]*stepRow, error) {
+	steps, err := u.list(q("steps_of_jobs"), sqldb.JSON(idRows(ids)))
+	if err != nil {
+		return nil, fmt.Errorf("list steps of jobs: %w", err)
+	}
+	if err := u.load(lockAll, steps); err != nil {
+		return nil, err
+	}
+	rows := make([]*stepRow, 0, len(steps))
+	for _, id := range steps {
+		rows = append(rows, u.steps[id])
+	}
+	return rows, nil
+}
+
+// list reads one column of identifiers.
+func (u *unit) list(text string, args ...any) ([]string, error) {
+	var ids []string
+	err := u.tx.Query(u.ctx, text, func(scan func(...any) error) error {
+		var id string
+		err := scan(&id)
+		ids = append(ids, id)
+		return err
+	}, args...)
+	return ids, err
+}
+
+func (u *unit) newID() string { return envelope.NewID(time.UnixMicro(u.now)) }
+
+// flush writes everything that has changed. Rows go out in a fixed order of tables, sorted by identifier.
+func (u *unit) flush() error {
+	if len(u.ended) > 0 && !u.accounts {
+		return errNeedAccounts
+	}
+	for _, j := range u.ended {
+		if err := u.settleAccount(j); err != nil {
+			return err
+		}
+	}
+	targets := dirty(u.targets, func(t *targetRow) bool { return t.dirty })
+	jobs := dirty(u.jobs, func(j *jobRow) bool { return j.dirty })
+	steps := dirty(u.steps, func(s *stepRow) bool { return s.dirty })
+	return errors.Join(
+		write(u, "save_targets", targets),
+		write(u, "save_jobs", jobs),
+		write(u, "save_steps", steps),
+		write(u, "insert_steps", u.newSteps),
+		write(u, "close_attempts", u.closed),
+		write(u, "insert_attempts", u.opened),
+		write(u, "insert_outbox", u.outbox),
+	)
+}
+
+// write runs one set-based statement and checks that it changed as many rows as were meant.
+func write[T any](u *unit, name string, rows []T) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	changed, err := u.tx.Exec(u.ctx, q(name), sqldb.JSON(rows))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if int(changed) != len(rows) {
+		return fmt.Errorf("%s: %d rows changed, %d meant", name, changed, len(rows))
+	}
+	return nil
+}
+
+func dirty[T any](rows map[string]*T, changed func(*T) bool) []*T {
+	var out []*T
+	for _, id := range sortedKeys(rows) {
+		if changed(rows[id]) {
+			out = append(out, rows[id])
+		}
+	}
+	return out
+}
+
+func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
