@@ -15,6 +15,9 @@ func (t *Task) Enter(ctx context.Context) {
 	before := t.answers
 	t.mu.Unlock()
 	t.poke()
+	if !t.worthWaiting(before) {
+		return
+	}
 	budget := time.NewTimer(t.cfg.Budget)
 	defer budget.Stop()
 	for {
