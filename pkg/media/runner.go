@@ -160,7 +160,8 @@ func (r Runner) exitError(tool string, state *os.ProcessState, err error) error 
 	if status.Signaled() {
 		exit.Signal = status.Signal()
 	}
-	exit.overCPU = state.UserTime()+state.SystemTime() >= orDefault(r.Limits.CPU, DefaultCPU)
+	limit := orDefault(r.Limits.CPU, DefaultCPU)
+	exit.overCPU = state.UserTime()+state.SystemTime() >= limit-limit/10 // the kernel's two accounts differ a little
 	return exit
 }
 
