@@ -2,6 +2,7 @@ package localsqs_test
 
 import (
 	"net/http/httptest"
+	"os"
 	"testing"
 	"time"
 
@@ -14,7 +15,12 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/localsqs/sqsclient"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childVariable); dir != "" {
+		child(dir)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestConformanceInBubbles(t *testing.T) {
 	queuetest.Run(t, queuetest.Target{Bubble: true, Open: func(t *testing.T) *sqs.Client {

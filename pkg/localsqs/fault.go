@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -120,7 +121,7 @@ func (p *faultPlan) on(action string, body []byte) strike {
 	hit.effects = map[Effect]bool{}
 	queue := queueOf(body)
 	for _, rule := range p.rules {
-		if rule.Action != "" && rule.Action != action || rule.Queue != "" && rule.Queue != queue || !rule.due(p.random) {
+		if !rule.matches(action, queue) || !rule.due(p.random) {
 			continue
 		}
 		rule.struck++
@@ -129,6 +130,19 @@ func (p *faultPlan) on(action string, body []byte) strike {
 		hit.random = p.random.Uint64()
 	}
 	return hit
+}
+
+// matches leaves out calls that the effect cannot change, so that they are not counted.
+func (f *countedFault) matches(action, queue string) bool {
+	switch {
+	case f.Action != "" && f.Action != action, f.Queue != "" && f.Queue != queue:
+		return false
+	case f.Effect == Partial:
+		return strings.HasSuffix(action, "Batch")
+	case f.Effect == Duplicate:
+		return action == "ReceiveMessage"
+	}
+	return true
 }
 
 func (f *countedFault) due(random *rand.Rand) bool {
