@@ -33,8 +33,7 @@ type Queues interface {
 type Record interface {
 	Workers(ctx context.Context, age time.Duration) ([]job.WorkerStatus, error)
 	Pauses(ctx context.Context) ([]job.PauseEntry, error)
-	// Oldest returns, by stage, since when the oldest step that could run has been waiting for a worker.
-	Oldest(ctx context.Context) (map[string]time.Time, error)
+	Oldest(ctx context.Context) (map[string]time.Duration, error)
 }
 
 // Stage is the state of one stage at one moment. Counts are SQS's approximate ones.
@@ -99,7 +98,7 @@ func (a *Admin) Stages(ctx context.Context) ([]Stage, error) {
 	for i, s := range a.stages {
 		list[i] = Stage{Name: s.Name, Queue: s.QueueName(a.env), Breaker: "closed"}
 	}
-	if err := a.fromRecord(ctx, list, time.Now()); err != nil {
+	if err := a.fromRecord(ctx, list); err != nil {
 		return nil, err
 	}
 	counts, ctx := errgroup.WithContext(ctx)
@@ -119,7 +118,7 @@ func (a *Admin) Stages(ctx context.Context) ([]Stage, error) {
 }
 
 // fromRecord adds what workers and operators have said of the stages.
-func (a *Admin) fromRecord(ctx context.Context, list []Stage, now time.Time) error {
+func (a *Admin) fromRecord(ctx context.Context, list []Stage) error {
 	workers, err := a.record.Workers(ctx, WorkerAge)
 	if err != nil {
 		return fmt.Errorf("read the workers: %w", err)
@@ -134,9 +133,7 @@ func (a *Admin) fromRecord(ctx context.Context, list []Stage, now time.Time) err
 	}
 	for i := range list {
 		s := &list[i]
-		if since, ok := oldest[s.Name]; ok {
-			s.OldestAgeSeconds = max(0, now.Sub(since).Seconds())
-		}
+		s.OldestAgeSeconds = oldest[s.Name].Seconds()
 		for _, p := range pauses {
 			s.Paused = s.Paused || p.Stage == s.Name || p.Stage == "all"
 		}

@@ -29,7 +29,7 @@ var pipeline = stage.Pipeline{
 type record struct {
 	workers []job.WorkerStatus
 	pauses  []job.PauseEntry
-	oldest  map[string]time.Time
+	oldest  map[string]time.Duration
 	err     error
 }
 
@@ -39,8 +39,8 @@ func (r *record) Workers(_ context.Context, age time.Duration) ([]job.WorkerStat
 	}
 	return r.workers, nil
 }
-func (r *record) Pauses(context.Context) ([]job.PauseEntry, error)     { return r.pauses, nil }
-func (r *record) Oldest(context.Context) (map[string]time.Time, error) { return r.oldest, r.err }
+func (r *record) Pauses(context.Context) ([]job.PauseEntry, error)         { return r.pauses, nil }
+func (r *record) Oldest(context.Context) (map[string]time.Duration, error) { return r.oldest, r.err }
 
 // setup makes the queues of the pipeline on a server of the test's own.
 func setup(t *testing.T, r *record) (*admin.Admin, *sqs.Client) {
@@ -85,7 +85,7 @@ func TestAnOverviewJoinsQueuesAndRecordInTheOrderOfTheWork(t *testing.T) {
 				{Stage: "ingest", Slots: 1, Breaker: "closed"},
 			},
 			pauses: []job.PauseEntry{{Stage: "ingest"}},
-			oldest: map[string]time.Time{"clip": time.Now().Add(-90 * time.Second)},
+			oldest: map[string]time.Duration{"clip": 90 * time.Second},
 		})
 		send(t, client, "stagefleet-test-clip", sqs.SendMessageInput{})
 		send(t, client, "stagefleet-test-clip", sqs.SendMessageInput{DelaySeconds: 60})

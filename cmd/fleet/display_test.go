@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stagefleet/stagefleet/pkg/job"
+)
+
+func TestATerminalIsRedrawnInPlaceWithoutWrapping(t *testing.T) {
+	var out bytes.Buffer
+	d := &display{out: &out, width: 40}
+	d.job(job.Job{Steps: []job.Step{{Stage: "ingest", State: job.Running}}})
+	d.job(job.Job{Steps: []job.Step{{Stage: "ingest", State: job.Failed, Reason: &job.Reason{Sentence: strings.Repeat("long ", 20)}}, {Stage: "publish", State: job.Queued}}})
+	d.job(job.Job{Steps: []job.Step{{Stage: "ingest", State: job.Running}, {Stage: "publish", State: job.Queued}}})
+	text := out.String()
+	if ups := strings.Count(text, "\x1b[1A") + strings.Count(text, "\x1b[2A"); ups != 2 {
+		t.Errorf("%d moves up, want one per redraw: %q", ups, text)
+	}
+	for line := range strings.Lines(text) {
+		_, visible, _ := strings.Cut(line, "\x1b[2K")
+		if len(strings.TrimSuffix(visible, "\n")) >= d.width {
+			t.Errorf("a line of %d columns on a terminal of %d", len(visible), d.width)
+		}
+	}
+}
+
+func TestPartsOfAFanOutShareARow(t *testing.T) {
+	step := func(states ...job.State) (steps []job.Step) {
+		for _, s := range states {
+			steps = append(steps, job.Step{Stage: "compile", State: s, CreatedAt: *at(0), Reason: &job.Reason{Sentence: "Why."}})
+		}
+		return steps
+	}
+	for want, steps := range map[string][]job.Step{
+		"compile      1 of 3 done":                    step(job.Completed, job.Running, job.Queued),
+		"compile      completed              3 parts": step(job.Completed, job.Completed, job.Completed),
+		"compile      failed                 Why.":    step(job.Completed, job.Failed, job.Running),
+	} {
+		list := rows(job.Job{Steps: steps})
+		if len(list) != 1 || list[0].String() != want {
+			t.Errorf("rows = %q, want %q", list, want)
+		}
+	}
+}
+
+func TestAnUnknownTotalIsNotInvented(t *testing.T) {
+	s := job.Step{State: job.Running, Progress: &job.Progress{Unit: "seconds", Done: 12, Total: -1}}
+	if got := detail(s); got != "12 seconds" {
+		t.Errorf("detail = %q", got)
+	}
+	s.Progress.Total = 60
+	if got := detail(s); got != "12 of 60 seconds" {
+		t.Errorf("detail = %q", got)
+	}
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagefleet/stagefleet/pkg/api"
+	"github.com/stagefleet/stagefleet/pkg/fleet"
+	"github.com/stagefleet/stagefleet/pkg/job"
+)
+
+// The exit codes of every noun. The help text below repeats them for people.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNoResult    = 3
+	exitConflict    = 4
+	exitUnreachable = 5
+	exitInterrupted = 130
+)
+
+const rootHelp = `fleet runs a pipeline of worker stages that turn recordings into captioned clips.
+
+Exit codes of every command:
+  0    done as asked (with --wait: the job has a result, maybe with gaps)
+  1    the command failed
+  2    the command line cannot be understood
+  3    the job ended without a result: refused, failed, cancelled or superseded
+  4    the record forbids it, such as other content for a version that exists
+  5    the fleet does not answer
+  130  interrupted`
+
+// Errors that carry their exit code.
+var (
+	errUsage       = errors.New("usage")
+	errNoResult    = errors.New("no result")
+	errInterrupted = errors.New("interrupted")
+)
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ error }
+
+func (usageError) Is(target error) bool { return target == errUsage }
+
+// addrVar is the environment's address of the fleet.
+const addrVar = "FLEET_ADDR"
+
+func newRoot(getenv func(string) string) *cobra.Command {
+	root := &cobra.Command{
+		Use: "fleet", Short: "Turn recordings into captioned clips with a fleet of workers", Long: rootHelp,
+		SilenceUsage: true, SilenceErrors: true, Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(newUp(getenv), newServe(getenv), newMigrate(getenv),
+		newSubmit(getenv), newWatch(getenv), newJobs(getenv), newJob(getenv), newStages(getenv))
+	return root
+}
+
+// usage makes a wrong number of arguments an error of the command line.
+func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{fmt.Errorf("%w (see: %s --help)", err, cmd.CommandPath())}
+		}
+		return nil
+	}
+}
+
+// addrOf is the address of the fleet unless a flag says otherwise.
+func addrOf(getenv func(string) string) string {
+	if addr := getenv(addrVar); addr != "" {
+		return addr
+	}
+	return fleet.DefaultAddr
+}
+
+// client is a noun that asks a fleet: how, and in which form the answer is wanted.
+type client struct {
+	addr string
+	json bool
+}
+
+// flags adds what all such nouns take.
+func (c *client) flags(cmd *cobra.Command, getenv func(string) string) {
+	cmd.Flags().StringVar(&c.addr, "addr", addrOf(getenv), "address of the fleet; "+addrVar+" sets the default")
+	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
+}
+
+// ask runs a call that a signal interrupts.
+func (c *client) ask(call func(ctx context.Context, fleet *api.Client) error) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	asked := api.NewClient(c.addr)
+	defer asked.Close()
+	err := call(ctx, asked)
+	if err != nil && ctx.Err() != nil {
+		return errInterrupted
+	}
+	return err
+}
+
+// printJSON writes one JSON document and a line end.
+func printJSON(cmd *cobra.Command, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text)
+	return err
+}
+
+// withoutResult is the error of a job that ended with nothing to show.
+func withoutResult(j job.Job) error {
+	switch j.State {
+	case job.Completed, job.CompletedWithGaps:
+		return nil
+	}
+	return fmt.Errorf("%w: job %s is %s", errNoResult, j.ID, words(j.State))
+}
+
+func exitCode(err error) int {
+	var refused *api.Problem
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errUsage):
+		return exitUsage
+	case errors.Is(err, errNoResult):
+		return exitNoResult
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
+	case errors.Is(err, api.ErrUnreachable):
+		return exitUnreachable
+	case errors.As(err, &refused) && refused.Status == http.StatusConflict:
+		return exitConflict
+	}
+	return exitFailed
+}
+
+// advice is the error with the next thing to try, where there is one.
+func advice(err error) string {
+	if errors.Is(err, api.ErrUnreachable) {
+		return err.Error() + "\nIs `fleet up` running, and is --addr (or " + addrVar + ") its address?"
+	}
+	return err.Error()
+}

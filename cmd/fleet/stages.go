@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagefleet/stagefleet/pkg/api"
+)
+
+func newStages(getenv func(string) string) *cobra.Command {
+	var c client
+	cmd := &cobra.Command{
+		Use: "stages", Short: "Show the state of every stage", Args: usage(cobra.NoArgs),
+		Long: "stages shows each stage in the order of the work: messages waiting, in flight and delayed, those in its\n" +
+			"dead-letter queue (dlq), the age of its oldest work that no worker has begun, its workers, whether it is paused,\n" +
+			"and its breaker. --json prints an array.",
+		Example: "  fleet stages\n  fleet stages --json | jq '.[] | select(.dlq > 0)'",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.ask(func(ctx context.Context, fleet *api.Client) error {
+				stages, err := fleet.Stages(ctx)
+				if err != nil {
+					return err
+				}
+				if c.json {
+					return printJSON(cmd, stages)
+				}
+				table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+				fmt.Fprintln(table, "STAGE\tWAITING\tIN FLIGHT\tDELAYED\tDLQ\tOLDEST\tWORKERS\tBUSY\tBREAKER\tPAUSED")
+				for _, s := range stages {
+					age := time.Duration(s.OldestAgeSeconds * float64(time.Second)).Round(time.Second)
+					fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%v\t%d\t%d/%d\t%s\t%s\n", s.Name, s.Visible, s.InFlight, s.Delayed, s.DLQ,
+						age, s.Workers, s.Busy, s.Slots, s.Breaker, map[bool]string{true: "yes", false: "no"}[s.Paused])
+				}
+				return table.Flush()
+			})
+		},
+	}
+	c.flags(cmd, getenv)
+	return cmd
+}

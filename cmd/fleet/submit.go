@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagefleet/stagefleet/pkg/api"
+)
+
+const submitHelp = `submit hands a recording to the fleet and prints its job. Only a regular file is taken.
+
+The target is what the recording is called, by default the file's base name. A target has versions: without
+--version the next one is made, and its result takes the place of older ones.
+
+With --wait, progress is shown until the job has ended; --json then prints the ended job alone.`
+
+func newSubmit(getenv func(string) string) *cobra.Command {
+	var c client
+	var request api.Request
+	var wait bool
+	cmd := &cobra.Command{
+		Use: "submit FILE", Short: "Hand in a recording", Long: submitHelp, Args: usage(cobra.ExactArgs(1)),
+		Example: "  fleet submit talk.mp4 --wait\n  fleet submit cut2.mp4 --target talk --version 2\n  fleet submit talk.mp4 --json | jq -r .id",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if request.Version < 0 {
+				return usageError{fmt.Errorf("version %d must be 1 or more, or 0 for the next", request.Version)}
+			}
+			file, err := openRegular(args[0])
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			request.Name = filepath.Base(args[0])
+			return c.ask(func(ctx context.Context, fleet *api.Client) error {
+				return submit(ctx, cmd, fleet, request, file, c.json, wait)
+			})
+		},
+	}
+	c.flags(cmd, getenv)
+	cmd.Flags().StringVar(&request.Target, "target", "", "what the recording is called (default: the file's base name)")
+	cmd.Flags().Int64Var(&request.Version, "version", 0, "version of the target (default: the next)")
+	cmd.Flags().BoolVar(&wait, "wait", false, "show progress until the job has ended")
+	return cmd
+}
+
+func submit(ctx context.Context, cmd *cobra.Command, fleet *api.Client, request api.Request, file *os.File, asJSON, wait bool) error {
+	j, err := fleet.Submit(ctx, request, file)
+	switch {
+	case err != nil:
+		return err
+	case wait && asJSON:
+		last, err := fleet.Watch(ctx, j.ID, discard)
+		return errors.Join(err, printJSON(cmd, last), withoutResult(last))
+	case asJSON:
+		return printJSON(cmd, j)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "job %s: version %d of %s is accepted\n", j.ID, j.Version, printable(j.Target))
+	if wait {
+		return follow(ctx, cmd, fleet, j.ID)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "Watch it with: fleet watch %s\n", j.ID)
+	return nil
+}
+
+// openRegular opens what certainly is a file with bytes in it: a pipe could hang, a link could lead anywhere.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, fmt.Errorf("find the recording: %w", err)
+	}
+	if err := regular(path, info); err != nil {
+		return nil, err
+	}
+	// The file may have been exchanged since: do not follow, do not wait, and look again.
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open the recording: %w", err)
+	}
+	info, err = file.Stat()
+	if err == nil {
+		err = regular(path, info)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+func regular(path string, info fs.FileInfo) error {
+	kind := ""
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		kind = "a folder"
+	case mode&fs.ModeSymlink != 0:
+		kind = "a symbolic link"
+	case mode&fs.ModeNamedPipe != 0:
+		kind = "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		kind = "a socket"
+	default:
+		kind = "a device"
+	}
+	return fmt.Errorf("%s is %s; only a regular file can be submitted", path, kind)
+}

@@ -1,0 +1,186 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/stagefleet/stagefleet/pkg/admin"
+	"github.com/stagefleet/stagefleet/pkg/internal/localecs"
+	"github.com/stagefleet/stagefleet/pkg/internal/telemetry"
+	"github.com/stagefleet/stagefleet/pkg/job"
+	"github.com/stagefleet/stagefleet/pkg/localsqs"
+	"github.com/stagefleet/stagefleet/pkg/localsqs/sqsclient"
+	"github.com/stagefleet/stagefleet/pkg/stage"
+)
+
+// localReconcile is how often the record is compared with the queues. Less than in production, where a look costs calls, so
+// that what a killed fleet held goes on soon.
+const localReconcile = 2 * time.Second
+
+// localEnv is the environment's name in a local fleet's queue names.
+const localEnv = "local"
+
+// sqsHeaderTimeout bounds the reading of a request's header by the queue server.
+const sqsHeaderTimeout = 10 * time.Second
+
+// Local is a fleet on this machine. Every field is required.
+type Local struct {
+	Pipeline stage.Pipeline  // with the durations to be used
+	State    string          // directory; made when missing
+	Addr     string          // host:port of the API
+	Tasks    map[string]int  // of each stage
+	Binaries string          // folder with one worker per stage, named after it
+	Environ  []string        // NAME=value, from which workers inherit what is not the fleet's own
+	Out      io.Writer       // lines for the person who runs it
+	Kill     <-chan struct{} // closed by a person who will not wait for the drain
+}
+
+// Run brings the fleet up and keeps it until ctx ends; then workers drain, and the rest stops. It fails with ErrInUse when
+// another fleet has the state directory. A job that was under way goes on at the next Run.
+func (l Local) Run(ctx context.Context) (err error) {
+	st, err := openState(l.State)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.close()) }()
+	file, err := openLog(st.path("logs/fleet.log"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.close()) }()
+	log, err := telemetry.NewLog(file, "info")
+	if err != nil {
+		return err
+	}
+	record, err := job.Open(ctx, st.database(), job.Options{Migrate: true, ReconcileEvery: localReconcile})
+	if err != nil {
+		return fmt.Errorf("open the record: %w", err)
+	}
+	defer func() { err = errors.Join(err, record.Close()) }()
+	queues, endpoint, stopQueues, err := startQueues(log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopQueues()) }()
+	return l.run(ctx, st, record, queues, endpoint, log)
+}
+
+// startQueues runs an embedded queue server on a free loopback port. It keeps messages in memory.
+func startQueues(log *zap.Logger) (*localsqs.Server, string, func() error, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", nil, fmt.Errorf("listen for the queues: %w", err)
+	}
+	queues := localsqs.New(localsqs.Options{})
+	server := &http.Server{Handler: queues, ReadHeaderTimeout: sqsHeaderTimeout, ErrorLog: zap.NewStdLog(log)}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	stop := func() error {
+		err := errors.Join(queues.Close(), server.Close())
+		if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+			err = errors.Join(err, fmt.Errorf("serve the queues: %w", ended))
+		}
+		return err
+	}
+	return queues, "http://" + listener.Addr().String(), stop, nil
+}
+
+// run has everything open. The queues are empty at a start, so every unfinished step is sent again before workers look.
+func (l Local) run(ctx context.Context, st *state, record *job.Store, queues *localsqs.Server, endpoint string, log *zap.Logger) error {
+	client := sqsclient.New(queues)
+	if err := admin.CreateQueues(ctx, client, l.Pipeline, localEnv); err != nil {
+		return err
+	}
+	resumed, err := record.ReissueAll(ctx)
+	if err != nil {
+		return fmt.Errorf("resume unfinished work: %w", err)
+	}
+	services, err := l.services(st, endpoint)
+	if err != nil {
+		return err
+	}
+	cluster, err := localecs.New(localecs.Config{Services: services, LogDir: st.path("logs"), Died: l.tell})
+	if err != nil {
+		return err
+	}
+	server := Server{
+		Pipeline: l.Pipeline, Env: localEnv, Addr: l.Addr, Record: record, Place: st.place(), Queues: client, Log: log,
+		Ready: func(addr string) { l.welcome(addr, endpoint, st, resumed) },
+	}
+	err = l.keep(ctx, server, cluster)
+	return errors.Join(err, st.sweep())
+}
+
+// keep runs server and workers. Workers stop first, since they need the record, the queues and the relay to drain; a server
+// that fails stops them too.
+func (l Local) keep(ctx context.Context, server Server, cluster *localecs.Cluster) error {
+	serving, stopServer := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServer()
+	working, stopWorkers := context.WithCancel(ctx)
+	defer stopWorkers()
+	ready, welcome := make(chan struct{}), server.Ready
+	server.Ready = func(addr string) { welcome(addr); close(ready) }
+	var served error
+	var group sync.WaitGroup
+	group.Go(func() {
+		served = Serve(serving, server)
+		stopWorkers()
+	})
+	select {
+	case <-ready:
+	case <-working.Done():
+	}
+	drained := make(chan struct{})
+	group.Go(func() {
+		select {
+		case <-l.Kill:
+			cluster.Kill()
+		case <-drained:
+		}
+	})
+	err := cluster.Run(working)
+	close(drained)
+	stopServer()
+	group.Wait()
+	return errors.Join(err, served)
+}
+
+func (l Local) welcome(addr, endpoint string, st *state, resumed int) {
+	var workers []string
+	stages, _ := l.Pipeline.Ordered() // validated by services
+	for _, s := range stages {
+		workers = append(workers, fmt.Sprintf("%s %d", s.Name, l.Tasks[s.Name]))
+	}
+	fmt.Fprintf(l.Out, "The fleet is up.\n  API      http://%s\n  queues   %s (SQS protocol, any credentials)\n  state    %s\n  logs     %s\n  workers  %s\n",
+		addr, endpoint, st.dir, st.path("logs"), strings.Join(workers, ", "))
+	if resumed > 0 {
+		fmt.Fprintf(l.Out, "  resumed  %d unfinished steps\n", resumed)
+	}
+	fmt.Fprintf(l.Out, "Hand in a recording with: fleet submit FILE --wait\n")
+}
+
+// tell says that a worker died, and what it said last when it keeps doing so.
+func (l Local) tell(d localecs.Death) {
+	cause := "exited"
+	if d.Cause != nil {
+		cause = d.Cause.Error()
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "worker %s died (%s); it starts again in %v\n", d.Task, cause, d.Restart)
+	if d.InARow > 1 {
+		for _, line := range d.Tail {
+			fmt.Fprintf(&text, "    %s\n", line)
+		}
+		fmt.Fprintf(&text, "    (%d deaths in a row; all of its output: %s)\n", d.InARow, d.LogFile)
+	}
+	fmt.Fprint(l.Out, text.String())
+}

@@ -1,0 +1,48 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/stagefleet/stagefleet/pkg/internal/awshttp"
+	"github.com/stagefleet/stagefleet/pkg/internal/telemetry"
+	"github.com/stagefleet/stagefleet/pkg/job"
+	"github.com/stagefleet/stagefleet/pkg/stage"
+)
+
+// Remote is a server whose workers, queues and record are elsewhere. Every field is required.
+type Remote struct {
+	Pipeline stage.Pipeline
+	Env      string // name of the environment in queue names
+	Addr     string // host:port of the API
+	Database string // sqlite:PATH or postgres://..., its schema up to date
+	Place    string // of the objects, file:///folder or s3://bucket/prefix
+	Log      io.Writer
+	Ready    func(addr string)
+}
+
+// Run serves until ctx ends. Queues are found by the AWS configuration of the environment.
+func (r Remote) Run(ctx context.Context) (err error) {
+	log, err := telemetry.NewLog(r.Log, "info")
+	if err != nil {
+		return err
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(&http.Client{Transport: awshttp.Transport()}))
+	if err != nil {
+		return fmt.Errorf("read the AWS configuration: %w", err)
+	}
+	record, err := job.Open(ctx, r.Database, job.Options{})
+	if err != nil {
+		return fmt.Errorf("open the record: %w", err)
+	}
+	defer func() { err = errors.Join(err, record.Close()) }()
+	return Serve(ctx, Server{
+		Pipeline: r.Pipeline, Env: r.Env, Addr: r.Addr, Record: record, Place: r.Place, Queues: sqs.NewFromConfig(cfg), Log: log, Ready: r.Ready,
+	})
+}

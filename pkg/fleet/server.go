@@ -1,0 +1,126 @@
+// Package fleet composes the two long-running forms of the fleet command: the server (API, relay, reconciler) and the local
+// fleet (that server, an embedded queue server and the workers as processes, all in one state directory).
+//
+// Promised: Run returns when nothing that it started is left, workers stop before what they need stops, and two local
+// fleets never share a state directory. It decides nothing about work: package job does. Command fleet is the caller.
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/stagefleet/stagefleet/pkg/admin"
+	"github.com/stagefleet/stagefleet/pkg/api"
+	"github.com/stagefleet/stagefleet/pkg/blob"
+	"github.com/stagefleet/stagefleet/pkg/internal/outbound"
+	"github.com/stagefleet/stagefleet/pkg/job"
+	"github.com/stagefleet/stagefleet/pkg/stage"
+)
+
+// DefaultAddr is where the API answers.
+const DefaultAddr = "127.0.0.1:8080"
+
+// apiGrace is what requests under way get when the server stops.
+const apiGrace = 5 * time.Second
+
+// Queues is what the server needs of an SQS client.
+type Queues interface {
+	admin.Queues
+	outbound.API
+}
+
+// Server is what Serve joins. Every field is required.
+type Server struct {
+	Pipeline stage.Pipeline
+	Env      string
+	Addr     string // host:port of the API, on the loopback interface
+	Record   *job.Store
+	Place    string // of the objects, file:///folder or s3://bucket/prefix
+	Queues   Queues
+	Log      *zap.Logger
+	Ready    func(addr string) // called once, when the API answers
+}
+
+// Serve runs API, relay and reconciler until ctx ends or one of them fails; then it ends the others.
+func Serve(ctx context.Context, s Server) error {
+	front, overview, err := s.front(ctx)
+	if err != nil {
+		return err
+	}
+	listener, err := listen(s.Addr)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	parts := map[string]func() error{
+		"API":        func() error { return front.Run(ctx, listener, apiGrace) },
+		"relay":      func() error { return s.Record.Relay(ctx, outbound.New(s.Queues)) },
+		"reconciler": func() error { return s.Record.Reconcile(ctx, overview) },
+	}
+	ended := make(chan error, len(parts))
+	for name, run := range parts {
+		go func() { ended <- part(ctx, name, run()) }()
+	}
+	s.Ready(listener.Addr().String())
+	var errs []error
+	for range parts {
+		errs = append(errs, <-ended)
+		cancel()
+	}
+	return errors.Join(errs...)
+}
+
+// part names the part that failed. Ending because it was told to is no failure.
+func part(ctx context.Context, name string, err error) error {
+	switch {
+	case err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return nil
+	case err != nil:
+		return fmt.Errorf("run the %s: %w", name, err)
+	case ctx.Err() == nil:
+		return fmt.Errorf("run the %s: it ended by itself", name)
+	}
+	return nil
+}
+
+func (s Server) front(ctx context.Context) (*api.Server, *admin.Admin, error) {
+	objects, err := blob.Open(ctx, s.Place)
+	if err != nil {
+		return nil, nil, err
+	}
+	overview, err := admin.New(s.Pipeline, s.Env, s.Queues, s.Record)
+	if err != nil {
+		return nil, nil, err
+	}
+	first, err := s.Pipeline.First(s.Env)
+	if err != nil {
+		return nil, nil, err
+	}
+	entry, _ := s.Pipeline.Stage(first.Stage)
+	return api.NewServer(api.Config{
+		Record: s.Record, Objects: objects, Place: s.Place, Overview: overview,
+		First: job.Route(first), MaxUpload: entry.Profile.MaxInput, Log: s.Log,
+	}), overview, nil
+}
+
+// listen refuses addresses that others can reach: there are no keys yet that would tell callers apart.
+func listen(addr string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("address %q must be host:port", addr)
+	}
+	if !api.IsLoopback(host) {
+		return nil, fmt.Errorf("address %s must be on the loopback interface, such as %s, until there are keys", addr, DefaultAddr)
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the API (choose another address with --addr): %w", err)
+	}
+	return listener, nil
+}

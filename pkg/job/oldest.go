@@ -1,0 +1,28 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
+)
+
+// Oldest returns, by stage, how long the oldest step that is due has waited for a worker. Stages without one are absent.
+func (s *Store) Oldest(ctx context.Context) (map[string]time.Duration, error) {
+	var ages map[string]time.Duration
+	err := s.db.View(ctx, "oldest", func(tx *sqldb.Tx) error {
+		ages = map[string]time.Duration{}
+		return tx.Query(ctx, q("oldest"), func(scan func(...any) error) error {
+			var stage string
+			var age int64
+			err := scan(&stage, &age)
+			ages[stage] = time.Duration(max(0, age)) * time.Microsecond
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find the oldest steps: %w", err)
+	}
+	return ages, nil
+}
