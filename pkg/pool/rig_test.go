@@ -248,6 +248,14 @@ func (r *rig) entries(op string) (n int) {
 	return n
 }
 
+// received is how many messages the pools were given.
+func (r *rig) received() (n int) {
+	for _, c := range r.made("receive") {
+		n += c.got
+	}
+	return n
+}
+
 func (r *rig) moments(op string) (at []time.Duration) {
 	for _, c := range r.made(op) {
 		at = append(at, c.at)
