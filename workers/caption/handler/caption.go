@@ -96,10 +96,9 @@ func whole(said []recording.Said, end int64) []recording.Cue {
 // order is all that compile needs for one clip, with times that count from its start.
 func order(in recording.Highlighted, said []recording.Said, index int, s recording.Segment) recording.ClipOrder {
 	facts := in.Media.Facts
-	words := saidIn(said, s)
 	o := recording.ClipOrder{
 		V: recording.Version, Index: index, Source: in.Media.Source, Demuxer: in.Media.Demuxer, Facts: facts, Segment: s,
-		Title: clipTitle(words, name(in.Speakers, s.Speaker)), Cues: relative(said, s), CaptionsTop: crowded(in.LowerThirds, s),
+		Title: clipTitle(saidIn(said, s)), Cues: relative(said, s), CaptionsTop: crowded(in.LowerThirds, s),
 	}
 	if facts.StillImage && len(in.Media.Posters) > 0 {
 		o.Still = &in.Media.Posters[0]

@@ -45,7 +45,7 @@ func TestEverySegmentBecomesOneOrderWithItsOwnCues(t *testing.T) {
 		t.Fatalf("%d orders", len(got.Items))
 	}
 	first, second := got.Items[0], got.Items[1]
-	if first.Index != 0 || second.Index != 1 || first.Title != "John Carter: I am John Carter" || second.Title != "Who pays for it" {
+	if first.Index != 0 || second.Index != 1 || first.Title != "I am John Carter" || second.Title != "Who pays for it" {
 		t.Errorf("orders %d %q and %d %q", first.Index, first.Title, second.Index, second.Title)
 	}
 	if show(first.Cues) != "150-1500 I am John Carter\n" || show(second.Cues) != "150-1500 Who pays for it\n" {

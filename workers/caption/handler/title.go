@@ -47,14 +47,14 @@ func title(said []recording.Said, speakers []recording.Speaker) string {
 	return topic + ": " + who
 }
 
-// clipTitle is the beginning of what is said, after its speaker's name.
-func clipTitle(words []recording.Word, speaker string) string {
+// clipTitle is the beginning of what is said.
+func clipTitle(words []recording.Word) string {
 	said := text(words)
 	if runes := []rune(said); len(runes) > titleColumns {
 		cut := string(runes[:titleColumns-1])
 		said = strings.TrimRight(cut[:max(strings.LastIndex(cut, " "), 0)], " ,.;:") + "…"
 	}
-	return strings.TrimPrefix(strings.TrimSuffix(speaker+": "+said, ": "), ": ")
+	return said
 }
 
 // summary quotes the turns that the best segments come from.

@@ -69,13 +69,13 @@ func TestATitleNamesSubjectAndSpeakers(t *testing.T) {
 	if got := title(nil, nil); got != noSpeechTitle {
 		t.Errorf("title without words %q", got)
 	}
-	if got := clipTitle(speak(0, "good day"), ""); got != "good day" {
+	if got := clipTitle(speak(0, "good day")); got != "good day" {
 		t.Errorf("clip title %q", got)
 	}
-	if got := clipTitle(speak(0, strings.Repeat("abcdefghi ", 10)), "John Carter"); got != "John Carter: abcdefghi abcdefghi abcdefghi abcdefghi abcdefghi…" {
+	if got := clipTitle(speak(0, strings.Repeat("abcdefghi ", 10))); got != "abcdefghi abcdefghi abcdefghi abcdefghi abcdefghi…" {
 		t.Errorf("clip title %q", got)
 	}
-	if got := clipTitle(nil, ""); got != "" {
+	if got := clipTitle(nil); got != "" {
 		t.Errorf("clip title without words %q", got)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/media"
-	"github.com/stagefleet/stagefleet/pkg/outcome"
 	"github.com/stagefleet/stagefleet/pkg/recording"
 	"github.com/stagefleet/stagefleet/pkg/worker"
 )
@@ -38,9 +37,6 @@ func New(worker.Deps) (worker.Handler[recording.ClipOrder, recording.Clip], erro
 
 // Handle implements worker.Handler.
 func (handler) Handle(ctx context.Context, t task) (recording.Clip, error) {
-	if err := t.Input.Validate(); err != nil {
-		return recording.Clip{}, outcome.Quarantine("order_invalid", err)
-	}
 	clip, err := order(ctx, t)
 	if err != nil {
 		return recording.Clip{}, err

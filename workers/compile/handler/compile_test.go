@@ -84,15 +84,6 @@ func TestARecordingWithoutAPictureShowsItsStill(t *testing.T) {
 	}
 }
 
-func TestAnOrderThatCannotBeUnderstoodIsQuarantined(t *testing.T) {
-	in := given(t, append(picture, sound...)...)
-	in.Input.Segment.EndMs = in.Input.Segment.StartMs
-	_, err := handler{}.Handle(t.Context(), in)
-	if v := outcome.Of(err); v.Kind != outcome.KindQuarantine || v.Reason != "order_invalid" {
-		t.Errorf("verdict %+v of %v", v, err)
-	}
-}
-
 func TestAMissingSourceIsAFailureThatMayPass(t *testing.T) {
 	in := given(t, append(picture, sound...)...)
 	in.Input.Source.Key = "jobs/j/other"

@@ -13,7 +13,6 @@ import (
 	"sync"
 
 	"github.com/stagefleet/stagefleet/pkg/media"
-	"github.com/stagefleet/stagefleet/pkg/outcome"
 	"github.com/stagefleet/stagefleet/pkg/recording"
 	"github.com/stagefleet/stagefleet/pkg/worker"
 )
@@ -32,9 +31,6 @@ func New(worker.Deps) (worker.Handler[recording.Assembly, recording.Result], err
 
 // Handle implements worker.Handler.
 func (h *handler) Handle(ctx context.Context, t task) (recording.Result, error) {
-	if err := t.Input.Validate(); err != nil {
-		return recording.Result{}, outcome.Quarantine("assembly_invalid", err)
-	}
 	var transcript recording.Transcript
 	if err := t.Objects.ReadJSON(ctx, t.Input.Head.Transcript, &transcript); err != nil {
 		return recording.Result{}, err
