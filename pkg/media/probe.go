@@ -158,6 +158,9 @@ func demuxer(names string) string {
 }
 
 func (s probedStream) decodable() bool {
+	if s.Type == "video" && (s.Width <= 0 || s.Height <= 0) {
+		return false
+	}
 	return slices.Contains(codecs[s.Type], s.Codec) || (s.Type == "audio" && strings.HasPrefix(s.Codec, "pcm_"))
 }
 

@@ -103,7 +103,7 @@ func parseTSV(table []byte, pages int) []Line {
 		}
 		page, err := strconv.Atoi(cells[1])
 		confidence, err2 := strconv.ParseFloat(cells[10], 64)
-		if err != nil || err2 != nil || page < 1 || page > pages || confidence <= minConfidence {
+		if err != nil || err2 != nil || page < 1 || page > pages || !(confidence > minConfidence) {
 			continue
 		}
 		top, _ := strconv.Atoi(cells[7]) // a geometry that cannot be read orders the line first
