@@ -1,0 +1,58 @@
+// Command sqsserver measures the embedded SQS server beside fauxqs and a raw HTTP echo, in one run on one machine: each
+// round starts every server anew, in a process of its own, with the same SDK clients. It prints medians over the rounds
+// and the ratios between the servers; trust the ratios, not the absolute figures.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+)
+
+// plan is what one run does.
+type plan struct {
+	Rounds    int
+	Duration  time.Duration
+	Producers int
+	Consumers int
+	BodyBytes int
+	Backlog   int // messages queued for the memory figure
+	Wakes     int // polls that are woken for the latency figure
+	Fauxqs    string
+}
+
+func main() {
+	var p plan
+	serve := flag.String("serve", "", "internal: serve localsqs or echo on a free port")
+	flag.IntVar(&p.Rounds, "rounds", 3, "rounds, each with every server")
+	flag.DurationVar(&p.Duration, "duration", 8*time.Second, "length of one measurement")
+	flag.IntVar(&p.Producers, "producers", 8, "sending goroutines, batches of 10")
+	flag.IntVar(&p.Consumers, "consumers", 8, "receiving and deleting goroutines, batches of 10")
+	flag.IntVar(&p.BodyBytes, "body", 1024, "bytes of a message body")
+	flag.IntVar(&p.Backlog, "backlog", 100_000, "messages queued for the memory figure")
+	flag.IntVar(&p.Wakes, "wakes", 1000, "polls that are woken for the latency figure")
+	flag.StringVar(&p.Fauxqs, "fauxqs", "", "folder in which npm install fauxqs@2.4.1 node@22 was run; empty leaves it out")
+	flag.Parse()
+	if *serve != "" {
+		serveChild(*serve)
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := p.run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func (p plan) run(ctx context.Context) error {
+	fmt.Println(machine())
+	fmt.Printf("%d producers, %d consumers, batches of 10, %d-byte bodies, %v a measurement, %d rounds\n\n", p.Producers, p.Consumers, p.BodyBytes, p.Duration, p.Rounds)
+	if err := p.throughput(ctx); err != nil {
+		return err
+	}
+	return p.single(ctx)
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/localsqs"
+)
+
+// gcPercent is what fleet sqs sets too: a queue's memory is mostly messages, which a larger heap target would double.
+const gcPercent = 50
+
+// serveChild is the body of a server process.
+func serveChild(name string) {
+	debug.SetGCPercent(gcPercent)
+	ready := func(addr net.Addr) { fmt.Println(addr) }
+	if name == "localsqs" {
+		fmt.Fprintln(os.Stderr, localsqs.Serve(context.Background(), localsqs.ServeConfig{Addr: "127.0.0.1:0", Ready: ready}))
+		return
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	ready(listener.Addr())
+	fmt.Fprintln(os.Stderr, http.Serve(listener, http.HandlerFunc(echo)))
+}
+
+// replyBytes is the header that tells echo how much to answer.
+const replyBytes = "Reply-Bytes"
+
+func echo(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	n, _ := strconv.Atoi(r.Header.Get(replyBytes))
+	for len(body) < n {
+		body = append(body, body...)
+	}
+	_, _ = w.Write(body[:n])
+}
+
+// process is a running server.
+type process struct {
+	url string
+	cmd *exec.Cmd
+}
+
+func (p plan) start(name string) (*process, error) {
+	if name == "fauxqs" {
+		return startFauxqs(p.Fauxqs)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self, "-serve", name)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	addr, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return nil, fmt.Errorf("wait for %s: %w", name, err)
+	}
+	return &process{"http://" + strings.TrimSpace(addr), cmd}, nil
+}
+
+func startFauxqs(dir string) (*process, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	if err := listener.Close(); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(filepath.Join(dir, "node_modules/.bin/node"), filepath.Join(dir, "node_modules/fauxqs/dist/cli.js"))
+	cmd.Env = append(os.Environ(), fmt.Sprint("FAUXQS_PORT=", port), "FAUXQS_HOST=127.0.0.1", "FAUXQS_LOGGER=false")
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	s := &process{fmt.Sprint("http://127.0.0.1:", port), cmd}
+	for range 100 {
+		if conn, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
+			return s, conn.Close()
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	s.stop()
+	return nil, fmt.Errorf("fauxqs does not listen on port %d", port)
+}
+
+func (s *process) stop() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// residentMiB reads the resident memory of the process.
+func (s *process) residentMiB() float64 {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, _ := strconv.Atoi(strings.Fields(rest)[0])
+			return float64(kib) / 1024
+		}
+	}
+	return 0
+}
+
+// cpu reads the processor time that the process has used.
+func (s *process) cpu() time.Duration {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond // the kernel's unit of 1/100 s
+}
+
+func machine() string {
+	version, _ := os.ReadFile("/proc/version")
+	load, _ := os.ReadFile("/proc/loadavg")
+	cpuinfo, _ := os.ReadFile("/proc/cpuinfo")
+	cores, model := 0, ""
+	for line := range strings.Lines(string(cpuinfo)) {
+		if name, ok := strings.CutPrefix(line, "model name"); ok {
+			cores++
+			model = strings.Trim(name, "\t :\n")
+		}
+	}
+	words := strings.Fields(string(version) + " ? ? ?")
+	return fmt.Sprintf("%d x %s, Linux %s, load before %s", cores, model, words[2], strings.Fields(string(load) + " ?")[0])
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+)
+
+// single prints the figures that concern localsqs alone.
+func (p plan) single(ctx context.Context) error {
+	fmt.Println()
+	for _, figure := range []func(context.Context, *process) error{p.wakes, p.idle, p.memory} {
+		server, err := p.start("localsqs")
+		if err != nil {
+			return err
+		}
+		err = figure(ctx, server)
+		server.stop()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wakes measures from before a send to the return of the poll that waits for it.
+func (p plan) wakes(ctx context.Context, server *process) error {
+	l, err := newLoad(ctx, server.url, false, p.BodyBytes)
+	if err != nil {
+		return err
+	}
+	sender := newClient(server.url)
+	var took []time.Duration
+	for range p.Wakes {
+		woken, failed := make(chan time.Time, 1), make(chan error, 1)
+		go func() {
+			out, err := l.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: l.queue, WaitTimeSeconds: 20})
+			if err != nil || len(out.Messages) != 1 {
+				failed <- fmt.Errorf("poll: %w", err)
+				return
+			}
+			woken <- time.Now()
+		}()
+		time.Sleep(3 * time.Millisecond) // let the poll arrive and wait
+		start := time.Now()
+		if _, err := sender.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: l.queue, MessageBody: &l.body}); err != nil {
+			return err
+		}
+		select {
+		case at := <-woken:
+			took = append(took, at.Sub(start))
+		case err := <-failed:
+			return err
+		}
+	}
+	slices.Sort(took)
+	fmt.Printf("a waiting poll wakes after      p50 %v, p99 %v (from before the send, %d wakes)\n",
+		took[len(took)/2].Round(time.Microsecond), took[len(took)*99/100].Round(time.Microsecond), len(took))
+	return nil
+}
+
+// idle measures the processor time of a server on which eight polls wait.
+func (p plan) idle(ctx context.Context, server *process) error {
+	l, err := newLoad(ctx, server.url, false, p.BodyBytes)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.Duration+2*time.Second)
+	defer cancel()
+	for range 8 {
+		go func() {
+			_, _ = l.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: l.queue, WaitTimeSeconds: 20})
+		}()
+	}
+	time.Sleep(time.Second)
+	before := server.cpu()
+	time.Sleep(p.Duration)
+	fmt.Printf("idle with 8 waiting polls       %v CPU in %v\n", server.cpu()-before, p.Duration)
+	return nil
+}
+
+// memory measures the resident memory with a backlog.
+func (p plan) memory(ctx context.Context, server *process) error {
+	l, err := newLoad(ctx, server.url, false, p.BodyBytes)
+	if err != nil {
+		return err
+	}
+	l.body = strings.Repeat("x", 1024)
+	for range p.Backlog / batch {
+		if err := l.sendBatch(ctx); err != nil {
+			return err
+		}
+	}
+	out, err := l.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: l.queue, AttributeNames: []types.QueueAttributeName{"ApproximateNumberOfMessages"}})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("resident with %s queued     %.0f MiB\n", out.Attributes["ApproximateNumberOfMessages"], server.residentMiB())
+	return nil
+}
