@@ -2,9 +2,12 @@ package job
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/stagefleet/stagefleet/pkg/internal/envelope"
 	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
 )
 
@@ -63,34 +66,33 @@ func (u *unit) entry(j *jobRow, kind string, amount int64, note string) (int64, 
 
 // charge is the admission: one guarded statement, and if it declines, a look at why.
 func (u *unit) charge(sub Submission, job string) error {
-	today := u.now / (24 * time.Hour).Microseconds()
-	n, err := u.tx.Exec(u.ctx, q("admit"), sub.Tenant, sub.Price, today)
+	n, err := u.tx.Exec(u.ctx, q("admit"), sub.Tenant, sub.Price, today(u.now))
 	if err != nil {
 		return fmt.Errorf("admit: %w", err)
 	}
 	if n == 0 {
-		return u.whyDeclined(sub, today)
+		return u.whyDeclined(sub, today(u.now))
 	}
 	_, err = u.entry(&jobRow{ID: job, Tenant: sub.Tenant}, entryCharge, -sub.Price, "")
 	return err
 }
 
 // whyDeclined names the first reason in the order in which a submitter can do something about it: wait, then pay.
-func (u *unit) whyDeclined(sub Submission, today int64) error {
+func (u *unit) whyDeclined(sub Submission, day int64) error {
 	var a struct{ balance, unlimited, inFlight, maxInFlight, cap, day, spent int64 }
 	err := u.tx.One(u.ctx, q("read_account"), []any{sub.Tenant}, &a.balance, &a.unlimited, &a.inFlight, &a.maxInFlight, &a.cap, &a.day, &a.spent)
 	if err != nil {
 		return fmt.Errorf("read account: %w", err)
 	}
-	if a.day != today {
+	if a.day != day {
 		a.spent = 0
 	}
 	switch {
 	case a.maxInFlight > 0 && a.inFlight >= a.maxInFlight:
 		return &Refused{Reason: RefusedInFlight, RetryAfter: retrySoon}
 	case a.cap > 0 && a.spent+sub.Price > a.cap:
-		day := (24 * time.Hour).Microseconds()
-		return &Refused{Reason: RefusedDailyCap, RetryAfter: micro(day - u.now%day)}
+		length := (24 * time.Hour).Microseconds()
+		return &Refused{Reason: RefusedDailyCap, RetryAfter: micro(length - u.now%length)}
 	}
 	return &Refused{Reason: RefusedBalance}
 }
@@ -120,3 +122,74 @@ func (s *Store) hardLimit(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Account is what a tenant has and may do.
+type Account struct {
+	Tenant      string `json:"tenant"`
+	Balance     int64  `json:"balance"`   // the sum of all entries
+	Unlimited   bool   `json:"unlimited"` // the balance may go below zero
+	InFlight    int64  `json:"inFlight"`
+	MaxInFlight int64  `json:"maxInFlight"` // zero: no limit
+	DailyCap    int64  `json:"dailyCap"`    // spent per UTC day; zero: no limit
+	SpentToday  int64  `json:"spentToday"`
+}
+
+// Account returns a tenant's account, or ErrNotFound before its first job, limit or grant.
+func (s *Store) Account(ctx context.Context, tenant string) (Account, error) {
+	a := Account{Tenant: tenant}
+	err := s.db.View(ctx, "account", func(tx *sqldb.Tx) error {
+		var unlimited, day, now int64
+		err := tx.One(ctx, q("read_account"), []any{tenant}, &a.Balance, &unlimited, &a.InFlight, &a.MaxInFlight, &a.DailyCap, &day, &a.SpentToday)
+		if err != nil {
+			return err
+		}
+		a.Unlimited = unlimited == 1
+		if err := tx.One(ctx, q("clock"), nil, &now); err != nil {
+			return err
+		}
+		if day != today(now) {
+			a.SpentToday = 0
+		}
+		return nil
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return Account{}, ErrNotFound
+	}
+	if err != nil {
+		return Account{}, fmt.Errorf("read account: %w", err)
+	}
+	return a, nil
+}
+
+// SetLimits says what a tenant may do; of a only Tenant, Unlimited, MaxInFlight and DailyCap are read.
+func (s *Store) SetLimits(ctx context.Context, a Account, who string) error {
+	if !envelope.ValidID(a.Tenant) || a.MaxInFlight < 0 || a.DailyCap < 0 {
+		return errors.New("set limits: Tenant must be an identifier, MaxInFlight and DailyCap 0 or more")
+	}
+	return s.audited(ctx, who, "limit", a.Tenant, "", func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, q("set_limits"), a.Tenant, flag(a.Unlimited), a.MaxInFlight, a.DailyCap)
+		return err
+	})
+}
+
+// Grant adds to a tenant's balance, or takes from it when amount is negative. The same id grants once; false: it was known.
+func (s *Store) Grant(ctx context.Context, tenant, id string, amount int64, who string) (bool, error) {
+	if !envelope.ValidID(tenant) || !envelope.ValidID(id) {
+		return false, errors.New("grant: tenant and id must be identifiers")
+	}
+	fresh := false
+	err := s.audited(ctx, who, "grant", tenant, id, func(tx *sqldb.Tx) error {
+		if _, err := tx.Exec(ctx, q("ensure_account"), tenant); err != nil {
+			return err
+		}
+		n, err := tx.Exec(ctx, q("insert_entry"), newToken(), tenant, "", entryGrant, entryGrant+"/"+tenant+"/"+id, amount, "")
+		if fresh = n == 1; err != nil || !fresh {
+			return err
+		}
+		_, err = tx.Exec(ctx, q("add_balance"), tenant, amount)
+		return err
+	})
+	return fresh, err
+}
+
+func today(now int64) int64 { return now / (24 * time.Hour).Microseconds() }

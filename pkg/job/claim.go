@@ -32,6 +32,7 @@ func (s *Store) Claim(ctx context.Context, r ClaimRequest) (Claim, error) {
 		return Claim{}, err
 	}
 	if got.refused != nil {
+		s.metrics.refusals.WithLabelValues(got.refused.Reason).Inc()
 		return Claim{}, got.refused
 	}
 	return got.claim, nil
@@ -80,7 +81,7 @@ func (u *unit) claim(r ClaimRequest) claimed {
 	return claimed{claim: Claim{
 		Step: s.ID, Job: s.Job, Tenant: s.Tenant, Target: s.target.Name, Stage: s.Stage, Token: s.Token, Key: s.Attempt,
 		Version: s.job.Version, Emission: s.Emission, Part: int(s.Part), Attempt: int(s.Attempts) + 1,
-		Input: json.RawMessage(s.Input), Gaps: s.job.gaps(), Event: json.RawMessage(s.Event), Lease: r.Lease,
+		Input: json.RawMessage(s.Input), Gaps: s.job.gaps(), Event: event(s.Event), Lease: r.Lease,
 	}}
 }
 
@@ -111,6 +112,13 @@ func (u *unit) unclaimable(s *stepRow, r ClaimRequest) *Settle {
 		return &Settle{Do: Hide, After: micro(s.NotBefore - u.now), Reason: ReasonNotDue}
 	}
 	return nil
+}
+
+func event(body string) json.RawMessage {
+	if body == "" {
+		return nil
+	}
+	return json.RawMessage(body)
 }
 
 func micro(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

@@ -32,6 +32,9 @@ func (s *Store) End(ctx context.Context, e Ending) (Ended, error) {
 		}
 		return nil
 	})
+	if err == nil && !got.Accepted {
+		s.metrics.stale.WithLabelValues(got.Reason).Inc()
+	}
 	return got, err
 }
 

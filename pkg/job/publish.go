@@ -23,14 +23,20 @@ func (s *Store) Publish(ctx context.Context, p Publication) (Published, error) {
 	if err := p.validate(); err != nil {
 		return Published{}, fmt.Errorf("publish: %w", err)
 	}
+	var got Published
+	var err error
 	if p.mayEndJobs() {
-		got, err := s.publishBatch(ctx, lockAllPaid, []Publication{p})
-		if err != nil {
-			return Published{}, err
+		var one []Published
+		if one, err = s.publishBatch(ctx, lockAllPaid, []Publication{p}); err == nil {
+			got = one[0]
 		}
-		return got[0], nil
+	} else {
+		got, err = s.publications.do(ctx, p)
 	}
-	return s.publications.do(ctx, p)
+	if err == nil && !got.Accepted {
+		s.metrics.stale.WithLabelValues(got.Reason).Inc()
+	}
+	return got, err
 }
 
 func (p Publication) validate() error {

@@ -8,7 +8,7 @@ WHERE j.tenant = $1 AND j.id = $2
 SELECT s.id, s.job, s.stage, s.part, s.state, s.code, s.sentence, s.not_before, s.attempts, s.crashes, s.worker, s.progress, s.rev,
 	s.created_at, s.ended_at, now_us()
 FROM step s WHERE s.job IN (SELECT r.value->>'id' FROM rows($1) r)
-ORDER BY s.job, s.id
+ORDER BY s.job, s.created_at, s.part, s.id
 
 -- name: attempts
 SELECT a.id, a.step, a.worker, a.outcome, a.reason, a.counted, a.due_at, a.claimed_at, a.closed_at, a.started_at, a.ended_at, a.provider_wait, a.tools
@@ -37,3 +37,10 @@ ORDER BY j.id DESC LIMIT $3
 
 -- name: seq
 SELECT j.rev + CAST((SELECT COALESCE(SUM(s.rev), 0) FROM step s WHERE s.job = j.id) AS BIGINT) FROM job j WHERE j.tenant = $1 AND j.id = $2
+
+-- name: dead_steps
+SELECT s.id, s.job, s.tenant, s.stage, s.dlq, s.code, s.attempts, s.crashes, s.emission, s.rounds, s.trace, s.ended_at
+FROM step s WHERE s.phase = 2 AND s.id > $1 ORDER BY s.id LIMIT $2
+
+-- name: job_of
+SELECT id FROM job WHERE id = $1 UNION SELECT job FROM step WHERE id = $1

@@ -43,3 +43,11 @@ SELECT id, digest FROM job WHERE target = $1 AND version = $2
 
 -- name: insert_job
 INSERT INTO job (id, tenant, target, version, digest, state, price, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+
+-- name: set_limits
+INSERT INTO account (tenant, unlimited, max_in_flight, daily_cap, created_at) VALUES ($1, $2, $3, $4, now_us())
+ON CONFLICT (tenant) DO UPDATE SET
+	unlimited = excluded.unlimited, max_in_flight = excluded.max_in_flight, daily_cap = excluded.daily_cap
+
+-- name: add_balance
+UPDATE account SET balance = balance + $2 WHERE tenant = $1

@@ -1,0 +1,87 @@
+package job
+
+import (
+	"context"
+	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
+)
+
+// Handed returns what the store's own commits have left for its relay.
+func (s *Store) Handed() []Outgoing {
+	var all []Outgoing
+	for {
+		select {
+		case rows := <-s.handed:
+			all = append(all, rows...)
+		default:
+			return all
+		}
+	}
+}
+
+// Change runs a statement behind the store's back.
+func (s *Store) Change(ctx context.Context, text string, args ...any) error {
+	return s.db.Update(ctx, "test", func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, text, args...)
+		return err
+	})
+}
+
+// Int reads one number behind the store's back.
+func (s *Store) Int(ctx context.Context, text string, args ...any) (int64, error) {
+	var n int64
+	err := s.db.View(ctx, "test", func(tx *sqldb.Tx) error { return tx.One(ctx, text, args, &n) })
+	return n, err
+}
+
+// Strings reads one column of text behind the store's back.
+func (s *Store) Strings(ctx context.Context, text string, args ...any) ([]string, error) {
+	var all []string
+	err := s.db.View(ctx, "test", func(tx *sqldb.Tx) error {
+		all = nil
+		return tx.Query(ctx, text, func(scan func(...any) error) error {
+			var v string
+			err := scan(&v)
+			all = append(all, v)
+			return err
+		}, args...)
+	})
+	return all, err
+}
+
+// Age moves every stored moment of leases, waits and outbox rows into the past.
+func (s *Store) Age(ctx context.Context, d time.Duration) error {
+	us := d.Microseconds()
+	for _, text := range []string{
+		"UPDATE step SET lease_until = lease_until - $1 WHERE lease_until > 0",
+		"UPDATE step SET not_before = not_before - $1 WHERE not_before > 0",
+		"UPDATE step SET emitted_at = emitted_at - $1",
+		"UPDATE outbox SET ready_at = ready_at - $1, due_at = due_at - $1, not_before = not_before - $1",
+		"UPDATE await SET deadline = deadline - $1 WHERE deadline > 0",
+		"UPDATE attempt SET closed_at = closed_at - $1 WHERE closed_at > 0",
+	} {
+		if err := s.Change(ctx, text, us); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) RelayOnce(ctx context.Context, to Sender) error {
+	rows, err := s.takeDue(ctx)
+	if err != nil {
+		return err
+	}
+	return s.Dispatch(ctx, to, rows)
+}
+
+func (s *Store) ReconcileOnce(ctx context.Context, c Counter, empty map[string]int) error {
+	return s.reconcileOnce(ctx, c, empty)
+}
+
+func (s *Store) Postgres() bool { return s.db.Postgres() }
+
+// Statements gives the named SQL text to tests of plans.
+func Statements() map[string]string             { return statements }
+func (s *Store) Leads(ctx context.Context) bool { return s.leads(ctx) }

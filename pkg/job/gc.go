@@ -1,0 +1,49 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
+)
+
+// Garbage is an execution that ended unpublished: whatever objects it left under jobs/<Job>/<Attempt>/ nobody refers to.
+type Garbage struct {
+	Job, Attempt string
+}
+
+// Garbage lists executions that ended unpublished at least age ago, at most limit of them. age must be longer than any
+// lease can last, because an owner that has lost its lease may still be writing.
+func (s *Store) Garbage(ctx context.Context, age time.Duration, limit int) ([]Garbage, error) {
+	var all []Garbage
+	err := s.db.View(ctx, "garbage", func(tx *sqldb.Tx) error {
+		all = nil
+		return tx.Query(ctx, q("garbage"), func(scan func(...any) error) error {
+			var g Garbage
+			err := scan(&g.Attempt, &g.Job)
+			all = append(all, g)
+			return err
+		}, age.Microseconds(), limit)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list garbage: %w", err)
+	}
+	return all, nil
+}
+
+// Collected notes that the objects of these executions are gone.
+func (s *Store) Collected(ctx context.Context, gone []Garbage) error {
+	ids := make([]string, len(gone))
+	for i, g := range gone {
+		ids[i] = g.Attempt
+	}
+	err := s.db.UpdateRelaxed(ctx, "collected", func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, q("collected"), sqldb.JSON(idRows(ids)))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note collected garbage: %w", err)
+	}
+	return nil
+}
