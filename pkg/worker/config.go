@@ -21,6 +21,9 @@ const (
 	EnvParentFD   = "FLEET_PARENT_FD"    // descriptor whose end of file drains the worker; empty: none
 	EnvLogLevel   = "FLEET_LOG_LEVEL"    // debug, info, warn or error; default info
 
+	// EnvSwitch names the SSM parameter of the kill switch (see package control); empty: there is none.
+	EnvSwitch = "FLEET_SWITCH_PARAMETER"
+
 	envPrefix = "FLEET_"
 )
 
@@ -35,12 +38,13 @@ type Config struct {
 	HealthAddr string
 	ParentFD   int // 0: none
 	LogLevel   string
+	Switch     string // name of the kill switch's parameter; empty: none
 	AgentURI   string // of the ECS agent (ECS_AGENT_URI); empty: no protection
 }
 
 // Variables lists the names with the prefix FLEET_ that a worker accepts.
 func Variables() []string {
-	own := []string{stage.EnvStage, stage.EnvStageHash, stage.EnvName, EnvDatabase, EnvBlob, EnvHealthAddr, EnvParentFD, EnvLogLevel}
+	own := []string{stage.EnvStage, stage.EnvStageHash, stage.EnvName, EnvDatabase, EnvBlob, EnvHealthAddr, EnvParentFD, EnvLogLevel, EnvSwitch}
 	return append(own, provider.Variables()...)
 }
 
@@ -62,7 +66,7 @@ func ParseConfig(environ []string, name string) (Config, error) {
 	}
 	c := Config{
 		Settings: settings, Database: env[EnvDatabase], Blob: env[EnvBlob], HealthAddr: env[EnvHealthAddr],
-		LogLevel: env[EnvLogLevel], AgentURI: env["ECS_AGENT_URI"],
+		LogLevel: env[EnvLogLevel], Switch: env[EnvSwitch], AgentURI: env["ECS_AGENT_URI"],
 	}
 	if c.LogLevel == "" {
 		c.LogLevel = DefaultLogLevel
@@ -89,6 +93,9 @@ func (c Config) validate() error {
 	}
 	if u, err := url.Parse(c.AgentURI); err != nil || (c.AgentURI != "" && u.Scheme != "http") {
 		return fmt.Errorf("ECS_AGENT_URI is %q, must be an http address", c.AgentURI)
+	}
+	if c.Switch != "" && !strings.HasPrefix(c.Switch, "/") {
+		return fmt.Errorf("%s is %q, must be the name of a parameter, beginning with a slash", EnvSwitch, c.Switch)
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
 		return fmt.Errorf("%s is %q, must be debug, info, warn or error", EnvLogLevel, c.LogLevel)

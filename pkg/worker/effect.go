@@ -46,7 +46,7 @@ func (a *attempt) once(ctx context.Context, name string, call Call) ([]byte, err
 	if effect.Done {
 		return effect.Result, nil
 	}
-	result, err := call(ctx, effect.ID, false)
+	result, err := call(ctx, effect.ID, effect.Again)
 	if err != nil {
 		return nil, err
 	}

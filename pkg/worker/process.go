@@ -11,9 +11,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"go.uber.org/zap"
 
 	"github.com/stagefleet/stagefleet/pkg/blob"
+	"github.com/stagefleet/stagefleet/pkg/control"
 	"github.com/stagefleet/stagefleet/pkg/internal/awshttp"
 	"github.com/stagefleet/stagefleet/pkg/internal/telemetry"
 	"github.com/stagefleet/stagefleet/pkg/job"
@@ -53,7 +55,7 @@ func open(ctx context.Context, c Config, log *zap.Logger) (_ Resources, closeAll
 	if err != nil {
 		return Resources{}, nil, fmt.Errorf("open the objects: %w", err)
 	}
-	queue, err := newQueue(ctx)
+	queue, killSwitch, err := newClients(ctx, c.Switch)
 	if err != nil {
 		return Resources{}, nil, err
 	}
@@ -64,7 +66,7 @@ func open(ctx context.Context, c Config, log *zap.Logger) (_ Resources, closeAll
 	shutdown := telemetry.StartTracing(c.Settings.Stage.Name, c.Settings.Environment)
 	stack.add("traces", func() error { return shutdown(context.WithoutCancel(ctx)) })
 	return Resources{
-		Settings: c.Settings, ID: workerID(c), Record: record, Objects: objects, Queue: queue, Agent: c.AgentURI,
+		Settings: c.Settings, ID: workerID(c), Record: record, Objects: objects, Queue: queue, Switch: killSwitch, Agent: c.AgentURI,
 		Log: log, Metrics: telemetry.NewRegistry(), Health: health, Getenv: os.Getenv,
 	}, stack.close, nil
 }
@@ -81,14 +83,18 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// newQueue returns the client for everything but the health checks. The pool and
-// the sender bring retry budgets of their own for each kind of call.
-func newQueue(ctx context.Context) (*sqs.Client, error) {
+// newClients returns the client of the queues, and the kill switch if its parameter
+// has a name. The pool and the sender bring retry budgets of their own for each kind of call.
+func newClients(ctx context.Context, parameter string) (*sqs.Client, control.Switch, error) {
 	cfg, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(&http.Client{Transport: awshttp.Transport()}))
 	if err != nil {
-		return nil, fmt.Errorf("read the AWS configuration: %w", err)
+		return nil, nil, fmt.Errorf("read the AWS configuration: %w", err)
 	}
-	return sqs.NewFromConfig(cfg), nil
+	var killSwitch control.Switch
+	if parameter != "" {
+		killSwitch = control.Parameter{Client: ssm.NewFromConfig(cfg), Name: parameter}
+	}
+	return sqs.NewFromConfig(cfg), killSwitch, nil
 }
 
 // workerID names the worker for people: stage, host, process.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stagefleet/stagefleet/pkg/blob"
 	"github.com/stagefleet/stagefleet/pkg/breaker"
+	"github.com/stagefleet/stagefleet/pkg/control"
 	"github.com/stagefleet/stagefleet/pkg/internal/outbound"
 	"github.com/stagefleet/stagefleet/pkg/job"
 	"github.com/stagefleet/stagefleet/pkg/pool"
@@ -36,6 +37,7 @@ type Resources struct {
 	Record   *job.Store
 	Objects  blob.Store
 	Queue    Queue
+	Switch   control.Switch       // the kill switch; nil: none
 	Agent    string               // address of the ECS agent; empty: the task is not protected
 	Log      *zap.Logger          // nil: silent
 	Metrics  *prometheus.Registry // nil: a new one
@@ -62,16 +64,18 @@ type service struct {
 	scratch    *scratch
 	breaker    *breaker.Breaker
 	protection *protect.Task
+	control    *control.Control
 	pool       *pool.Pool
 	changed    chan struct{} // the status is worth a report
 }
 
 // Serve runs the stage until ctx ends, then drains; see pool.Pool.Run for the
-// order of a stop and the meaning of the report. Nothing that it started outlives it.
+// order of a stop and the meaning of the report. Nothing that it started outlives
+// it. An error that matches ErrStart means that it never served.
 func (p Program) Serve(ctx context.Context, r Resources) (pool.Report, error) {
 	s, err := p.join(ctx, r.withDefaults())
 	if err != nil {
-		return pool.Report{}, err
+		return pool.Report{}, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	report, err := s.run(ctx)
 	return report, errors.Join(err, s.scratch.remove())
@@ -92,6 +96,9 @@ func (p Program) join(ctx context.Context, r Resources) (*service, error) {
 		return nil, err
 	}
 	if s.protection, err = protect.New(s.protectConfig()); err != nil {
+		return nil, err
+	}
+	if s.control, err = control.New(s.controlConfig()); err != nil {
 		return nil, err
 	}
 	if s.scratch, err = newScratch(p.Name); err != nil {
@@ -119,7 +126,7 @@ func (s *service) poolConfig(run execute) pool.Config {
 		Drain: d.Drain, Grace: d.Grace, Settle: d.Settle,
 		MaxReceives: st.Retry.MaxReceives,
 		Ledger:      newLedger(r.Record, outbound.New(r.Queue), r.Settings, r.ID, r.Log),
-		Gates:       []pool.Gate{s.breaker, s.protection}, Protector: s.protection,
+		Gates:       []pool.Gate{s.control, s.breaker, s.protection}, Protector: s.protection,
 		Log: r.Log, Metrics: r.Metrics, Tracer: otel.GetTracerProvider(),
 	}
 }
@@ -144,6 +151,14 @@ func (s *service) protectConfig() protect.Config {
 		Endpoint: s.res.Agent, Expiry: st.Durations.Protection, Longest: st.Profile.TimeLimit,
 		Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, // calls are minutes apart
 		Log:    s.res.Log, Metrics: s.res.Metrics,
+	}
+}
+
+func (s *service) controlConfig() control.Config {
+	st := s.res.Settings.Stage
+	return control.Config{
+		Stage: st.Name, Switch: s.res.Switch, Record: pauses{s.res.Record},
+		Wait: st.Durations.Poll, Retention: st.Durations.Retention, Log: s.res.Log, Metrics: s.res.Metrics,
 	}
 }
 
@@ -174,6 +189,7 @@ func (s *service) run(ctx context.Context) (pool.Report, error) {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.report(beside, ctx) })
 	defer context.AfterFunc(ctx, s.look)()
+	wg.Go(func() { s.complain("control", s.control.Run(ctx)) })
 	wg.Go(func() { s.complain("protection", s.protection.Run(ctx)) })
 	if s.res.Health != nil {
 		wg.Go(func() {

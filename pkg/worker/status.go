@@ -60,10 +60,11 @@ func differs(a, b job.WorkerStatus) bool {
 
 func (s *service) status(started time.Time) job.WorkerStatus {
 	p := s.pool.Status()
+	_, paused := s.control.Paused()
 	return job.WorkerStatus{
 		ID: s.res.ID, Stage: s.res.Settings.Stage.Name, Version: version(), StartedAt: started,
 		LastReceive: p.LastReceive, Slots: p.Slots, Busy: p.Running,
-		Breaker: string(s.breaker.State()), Protection: string(s.protection.State()),
+		Breaker: string(s.breaker.State()), Protection: string(s.protection.State()), Paused: paused,
 	}
 }
 
