@@ -25,14 +25,14 @@ const (
 
 // bury copies a message to the dead-letter queue and returns what to do with the original. Where that queue cannot be reached, the
 // original stays in its own, to be tried again.
-func (p *Pool) bury(h *held, s Settlement, v outcome.Verdict) Settlement {
+func (p *Pool) bury(h *held, s Settlement, kind outcome.Kind) Settlement {
 	if p.cfg.DeadLetterURL == "" {
 		p.cfg.Log.Error("no dead-letter queue, left to the queue's own policy", append(p.fields(h), zap.String("reason", s.Reason))...)
 		return Settlement{Action: Hide, After: p.cfg.Visibility, Reason: s.Reason}
 	}
 	ctx, cancel := context.WithTimeout(p.settling, closeTimeout)
 	defer cancel()
-	_, err := p.sqs.SendMessage(ctx, p.deadLetter(h, s, v), p.settleOpts...)
+	_, err := p.sqs.SendMessage(ctx, p.deadLetter(h, s, kind), p.settleOpts...)
 	p.metrics.calls.WithLabelValues(string(DeadLetter)).Inc()
 	if err != nil {
 		p.metrics.settleFailed(DeadLetter, false, err)
@@ -43,12 +43,12 @@ func (p *Pool) bury(h *held, s Settlement, v outcome.Verdict) Settlement {
 	return Settlement{Action: Delete, Reason: s.Reason}
 }
 
-func (p *Pool) deadLetter(h *held, s Settlement, v outcome.Verdict) *sqs.SendMessageInput {
+func (p *Pool) deadLetter(h *held, s Settlement, kind outcome.Kind) *sqs.SendMessageInput {
 	attributes := make(map[string]types.MessageAttributeValue, maxAttributes)
 	maps.Copy(attributes, h.msg.Attributes)
 	c := carrier(attributes)
 	for _, a := range []struct{ name, value string }{
-		{AttributeReason, s.Reason}, {AttributeClass, string(v.Kind)}, {AttributeAttempts, strconv.Itoa(h.msg.Attempt)},
+		{AttributeReason, s.Reason}, {AttributeClass, string(kind)}, {AttributeAttempts, strconv.Itoa(h.msg.Attempt)},
 		{AttributeMessage, h.msg.ID}, {AttributeGroup, h.msg.GroupID}, {AttributeDedup, h.msg.DedupID},
 	} {
 		if a.value != "" {

@@ -79,10 +79,14 @@ func (p *Pool) ping() error {
 }
 
 // admit asks every gate for want messages, and takes the least. The first refusal ends it, and what others were promised is undone.
+// The gate that refused last is asked first: undoing a promise may count as a change, and must not lead to the same refusal again
+// and again.
 func (p *Pool) admit(want int) (int, *pass, string) {
 	var owed *pass
-	for _, g := range p.gates {
-		n, done, reason := g.Admit(want)
+	first := int(p.refuser.Load())
+	for i := range p.gates {
+		at := (first + i) % len(p.gates)
+		n, done, reason := p.gates[at].Admit(want)
 		if done != nil {
 			if owed == nil {
 				owed = &pass{}
@@ -90,6 +94,7 @@ func (p *Pool) admit(want int) (int, *pass, string) {
 			owed.done = append(owed.done, done)
 		}
 		if n <= 0 {
+			p.refuser.Store(int32(at))
 			owed.pay()
 			return 0, nil, reason
 		}

@@ -316,16 +316,7 @@ func TestTenThousandInFlightCostATenthInCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		run := r.run(pool.Config{Slots: 10_000, Visibility: 7 * time.Minute, Handler: sleeper(10 * time.Minute)})
-		for range 1000 {
-			entries := make([]types.SendMessageBatchRequestEntry, 10)
-			for i := range entries {
-				id, body := fmt.Sprint(i), "a"
-				entries[i] = types.SendMessageBatchRequestEntry{Id: &id, MessageBody: &body}
-			}
-			if _, err := r.client.SendMessageBatch(context.Background(), &sqs.SendMessageBatchInput{QueueUrl: &r.queue, Entries: entries}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		r.sendN(10_000)
 		settle(time.Minute)
 		if run.Status().Running != 10_000 {
 			t.Fatalf("%d run", run.Status().Running)

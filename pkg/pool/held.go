@@ -40,7 +40,6 @@ type held struct {
 	settlement Settlement
 	settling   bool // handed to a batcher
 	parked     bool // to be handed to one as soon as the renewal under way has ended
-	copied     bool // the dead-letter copy has been sent
 	tries      int  // to settle
 	end        string
 

@@ -102,7 +102,7 @@ func (p *Pool) reserve(first bool) (int, *pass) {
 		n := p.takeSlots(gathered)
 		if n > 0 {
 			granted, owed, reason := p.admit(n)
-			p.returnSlots(n-granted, reason)
+			p.refused(n-granted, reason, !first)
 			if granted > 0 {
 				return granted, owed
 			}
@@ -136,16 +136,25 @@ func (p *Pool) takeSlots(gathered bool) int {
 	return n
 }
 
-func (p *Pool) returnSlots(n int, reason string) {
+// refused takes back the slots that the gates did not allow. The first poller must not wake itself by that: it waits for the gates.
+func (p *Pool) refused(n int, reason string, wake bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.in.free += n
+	p.in.reason = reason
+	if wake {
+		p.wakeIntake()
+	}
+}
+
+// returnSlots takes back the slots of messages that did not come.
+func (p *Pool) returnSlots(n int) {
 	if n == 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.in.free += n
-	if reason != "" {
-		p.in.reason = reason
-	}
 	if p.in.free >= p.in.want {
 		p.wakeIntake()
 	}
@@ -226,7 +235,7 @@ func (r *receiver) receive(n int, owed *pass) (full bool, err error) {
 	p.receiveEnds(r.first, n, out, err, now)
 	if err != nil {
 		r.failures++
-		p.returnSlots(n, "")
+		p.returnSlots(n)
 		owed.pay()
 		p.cfg.Log.Warn("receive failed", errorType(err))
 		return false, err
@@ -287,7 +296,7 @@ func (p *Pool) start(messages []types.Message, n int, owed *pass, hidden, now ti
 		owed.left = len(fresh)
 	}
 	p.mu.Unlock()
-	p.returnSlots(n-len(fresh), "")
+	p.returnSlots(n - len(fresh))
 	if n := len(messages) - len(fresh); n > 0 {
 		p.cfg.Log.Warn("messages received again while held", zap.Int("messages", n))
 	}

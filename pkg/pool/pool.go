@@ -39,6 +39,7 @@ type Pool struct {
 	once, settleOpts []func(*sqs.Options) // per call: one attempt; a few quick ones
 
 	ran       atomic.Bool
+	refuser   atomic.Int32  // the gate that refused last
 	wake      chan struct{} // the first poller looks again
 	poke      chan struct{} // the keeper looks again
 	pollsDone chan struct{} // closed when no receive can follow

@@ -2,6 +2,7 @@ package pool_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -28,6 +29,9 @@ func settle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
+
+// errHang as a fault makes a call last until its context ends.
+var errHang = errors.New("hang")
 
 // call is one call that a pool made, with the moments of its beginning and end.
 type call struct {
@@ -138,10 +142,17 @@ func (r *rig) send(bodies ...string) {
 	}
 }
 
+// sendN sends n messages, ten at a time.
 func (r *rig) sendN(n int) {
 	r.Helper()
-	for i := range n {
-		r.send(fmt.Sprintf("body %d", i))
+	for i := 0; i < n; i += 10 {
+		in := &sqs.SendMessageBatchInput{QueueUrl: &r.queue}
+		for j := i; j < min(i+10, n); j++ {
+			in.Entries = append(in.Entries, types.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(j)), MessageBody: aws.String(fmt.Sprintf("body %d", j))})
+		}
+		if out, err := r.client.SendMessageBatch(context.Background(), in); err != nil || len(out.Failed) > 0 {
+			r.Fatal(err, out)
+		}
 	}
 }
 
@@ -288,6 +299,10 @@ func (r *rig) do(ctx context.Context, c call, real func() (int, any, error)) err
 	if err == nil && fault != nil {
 		err = fault(c)
 	}
+	if errors.Is(err, errHang) {
+		<-ctx.Done()
+		err = ctx.Err()
+	}
 	got := 0
 	if err == nil {
 		var out any
@@ -346,3 +361,6 @@ func (r *rig) SendMessage(ctx context.Context, in *sqs.SendMessageInput, opts ..
 	})
 	return out, err
 }
+
+// notThere is what the SDK returns for a queue that does not exist.
+type notThere struct{ types.QueueDoesNotExist }

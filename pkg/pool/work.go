@@ -76,8 +76,7 @@ func (p *Pool) claim(h *held) bool {
 		if refusal, ok := errors.AsType[*Refusal](err); ok {
 			p.cfg.Log.Info("claim refused", append(p.fields(h), zap.String("reason", refusal.Settlement.Reason))...)
 			p.metrics.notStarted.WithLabelValues("refused").Inc()
-			p.freeSlot(h)
-			p.settle(h, refusal.Settlement)
+			p.conclude(h, refusal.Settlement, outcome.KindQuarantine)
 			return false
 		}
 		p.storeFailed(err)
@@ -174,9 +173,14 @@ func (p *Pool) close(h *held, end error) {
 			break
 		}
 	}
+	p.conclude(h, s, outcome.Of(end).Kind)
+}
+
+// conclude frees the slot and settles the message. Its kind is for the dead letter, if that is what becomes of it.
+func (p *Pool) conclude(h *held, s Settlement, kind outcome.Kind) {
 	p.freeSlot(h)
 	if s.Action == DeadLetter {
-		s = p.bury(h, s, outcome.Of(end))
+		s = p.bury(h, s, kind)
 	}
 	p.settle(h, s)
 }
