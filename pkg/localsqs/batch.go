@@ -11,16 +11,18 @@ type failure struct {
 	SenderFault bool
 }
 
+// batchOutput is the reply of every batch; the successes of other batches than sends have an id only.
 type batchOutput struct {
-	Successful []any
-	Failed     []failure `json:",omitempty"`
+	Successful []sendOutput
+	Failed     []failure
 }
-
-type success struct{ Id string }
 
 type sendBatchInput struct {
 	target
 	Entries []sendEntry
+	drafts  []*draft // by entry, or nil where the error is
+	errs    []error
+	total   int // bytes of all drafts
 }
 
 type deleteBatchInput struct {
@@ -66,18 +68,17 @@ func sendBatch(_ *Server, c *call, q *queue, in *sendBatchInput, now int64) (any
 	if err := checkBatch(in.Entries, func(e *sendEntry) string { return e.Id }); err != nil {
 		return nil, err
 	}
-	drafts, errs, total := draftAll(in.Entries)
-	if total > maxMessageBytes {
-		return nil, prefixed("BatchRequestTooLong", "Batch requests cannot be longer than %d bytes. You have sent %d bytes.", maxMessageBytes, total)
+	if in.total > maxMessageBytes {
+		return nil, prefixed("BatchRequestTooLong", "Batch requests cannot be longer than %d bytes. You have sent %d bytes.", maxMessageBytes, in.total)
 	}
-	out, spared := &batchOutput{Successful: []any{}}, c.strike.spares(len(drafts))
-	for i, d := range drafts {
-		err := errs[i]
+	out, spared := &batchOutput{}, c.strike.spares(len(in.drafts))
+	for i, d := range in.drafts {
+		err := in.errs[i]
 		if err == nil && !spared(i) {
 			err = errInternal("A fault was asked for.")
 		}
 		if err == nil {
-			var sent *sendOutput
+			var sent sendOutput
 			if sent, err = q.send(d, now); err == nil {
 				out.Successful = append(out.Successful, sent)
 				continue
@@ -88,15 +89,19 @@ func sendBatch(_ *Server, c *call, q *queue, in *sendBatchInput, now int64) (any
 	return out, nil
 }
 
-func draftAll(entries []sendEntry) (drafts []*draft, errs []error, total int) {
-	for i := range entries {
-		d, err := newDraft(&entries[i])
-		drafts, errs = append(drafts, d), append(errs, err)
+// prepare does what needs no lock: checks and checksums.
+func (in *sendBatchInput) prepare() error {
+	if len(in.Entries) > maxBatch {
+		return nil // refused as a whole
+	}
+	for i := range in.Entries {
+		d, err := newDraft(&in.Entries[i])
+		in.drafts, in.errs = append(in.drafts, d), append(in.errs, err)
 		if err == nil {
-			total += d.size
+			in.total += d.size
 		}
 	}
-	return drafts, errs, total
+	return nil
 }
 
 func deleteBatch(_ *Server, c *call, q *queue, in *deleteBatchInput, now int64) (any, error) {
@@ -119,7 +124,7 @@ func each[E any](c *call, entries []E, id func(*E) string, run func(*E) error) (
 	if err := checkBatch(entries, id); err != nil {
 		return nil, err
 	}
-	out, spared := &batchOutput{Successful: []any{}}, c.strike.spares(len(entries))
+	out, spared := &batchOutput{}, c.strike.spares(len(entries))
 	for i := range entries {
 		err := error(errInternal("A fault was asked for."))
 		if spared(i) {
@@ -129,7 +134,7 @@ func each[E any](c *call, entries []E, id func(*E) string, run func(*E) error) (
 			out.fail(id(&entries[i]), err)
 			continue
 		}
-		out.Successful = append(out.Successful, success{id(&entries[i])})
+		out.Successful = append(out.Successful, sendOutput{Id: id(&entries[i])})
 	}
 	return out, nil
 }

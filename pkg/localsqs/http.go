@@ -1,11 +1,13 @@
 package localsqs
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 )
 
 // maxRequestBytes bounds one request: a full batch whose every character is escaped, and its attributes.
@@ -15,6 +17,21 @@ const (
 	contentType  = "application/x-amz-json-1.0"
 	targetPrefix = "AmazonSQS."
 )
+
+// buffers hold request bodies and replies while they are in work; nothing that is kept refers to them.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// keptBuffer is the largest buffer that is kept for the next request.
+const keptBuffer = 256 << 10
+
+func borrow() *bytes.Buffer { return buffers.Get().(*bytes.Buffer) }
+
+func giveBack(buf *bytes.Buffer) {
+	if buf.Cap() <= keptBuffer {
+		buf.Reset()
+		buffers.Put(buf)
+	}
+}
 
 // call is one request on its way through the server.
 type call struct {
@@ -32,11 +49,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeQueryError(w)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequestBytes))
-	if err != nil {
+	buf := borrow()
+	defer giveBack(buf)
+	if _, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, maxRequestBytes)); err != nil {
 		writeError(w, badRequest("RequestEntityTooLarge", "RequestEntityTooLarge", "The request is larger than %d bytes or broke off.", maxRequestBytes))
 		return
 	}
+	body := buf.Bytes()
 	c := &call{ctx: r.Context(), base: baseURL(r), action: strings.TrimPrefix(r.Header.Get("X-Amz-Target"), targetPrefix)}
 	if err := s.authorize(r, body); err != nil {
 		s.countRequest(c.action, err)
@@ -46,26 +65,38 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, c, body)
 }
 
+// answer runs the call and replies. A client that has gone by then gets no reply, and what it would have received goes
+// back to its queue.
 func (s *Server) answer(w http.ResponseWriter, c *call, body []byte) {
-	out, err := s.run(c, body)
+	result, err := s.run(c, body)
 	s.countRequest(c.action, err)
-	if err != nil {
+	switch {
+	case c.ctx.Err() != nil:
+	case err != nil:
 		writeError(w, err)
 		return
-	}
-	// A client that has gone by now never sees the reply; what it would have received goes back to its queue.
-	if c.ctx.Err() == nil {
-		w.Header().Set("Content-Type", contentType)
-		if _, err = w.Write(out); err == nil {
-			return
-		}
+	case writeOutput(w, result) == nil:
+		return
 	}
 	if c.undo != nil {
 		c.undo()
 	}
 }
 
-func (s *Server) run(c *call, body []byte) ([]byte, error) {
+func writeOutput(w http.ResponseWriter, result any) error {
+	buf := borrow()
+	defer giveBack(buf)
+	out, err := encodeOutput(buf.AvailableBuffer(), result)
+	if err != nil {
+		return err
+	}
+	buf.Write(out) // in place, unless the reply outgrew the buffer
+	w.Header().Set("Content-Type", contentType)
+	_, err = w.Write(buf.Bytes())
+	return err
+}
+
+func (s *Server) run(c *call, body []byte) (any, error) {
 	op, ok := operations()[c.action]
 	if !ok {
 		return nil, badRequest("UnknownOperationException", "InvalidAction", "The action %q is not valid for this endpoint.", clip(c.action))
@@ -82,7 +113,7 @@ func (s *Server) run(c *call, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	c.strike.after()
-	return json.Marshal(out)
+	return out, nil
 }
 
 // operation decodes an input, runs one action and returns what is to be encoded.
@@ -91,8 +122,13 @@ type operation func(s *Server, c *call, body []byte) (any, error)
 func action[In any](run func(*Server, *call, *In) (any, error)) operation {
 	return func(s *Server, c *call, body []byte) (any, error) {
 		in := new(In)
-		if err := json.Unmarshal(body, in); err != nil {
+		if err := decodeInput(body, in); err != nil {
 			return nil, badRequest("SerializationException", "MalformedInput", "The request body is not valid JSON for this action.")
+		}
+		if p, ok := any(in).(interface{ prepare() error }); ok {
+			if err := p.prepare(); err != nil {
+				return nil, err
+			}
 		}
 		return run(s, c, in)
 	}

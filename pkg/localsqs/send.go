@@ -21,6 +21,7 @@ type sendEntry struct {
 type sendInput struct {
 	target
 	sendEntry
+	draft *draft
 }
 
 type sendOutput struct {
@@ -42,15 +43,17 @@ type draft struct {
 }
 
 func send(s *Server, _ *call, q *queue, in *sendInput, now int64) (any, error) {
-	d, err := newDraft(&in.sendEntry)
-	if err != nil {
-		return nil, err
-	}
-	out, err := q.send(d, now)
+	out, err := q.send(in.draft, now)
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// prepare does what needs no lock: checks and checksums.
+func (in *sendInput) prepare() (err error) {
+	in.draft, err = newDraft(&in.sendEntry)
+	return err
 }
 
 // newDraft makes the checks that do not depend on the queue.
@@ -82,6 +85,11 @@ func newDraft(e *sendEntry) (*draft, error) {
 // validText reports whether a body holds only the characters that SQS allows.
 // Source: SQS API reference, SendMessage.
 func validText(s string) bool {
+	plain := 0
+	for plain < len(s) && (s[plain] >= ' ' && s[plain] < utf8.RuneSelf || s[plain] == '\n') {
+		plain++
+	}
+	s = s[plain:] // most texts end here
 	for i, r := range s {
 		switch {
 		case r == '\t', r == '\n', r == '\r', r >= 0x20 && r <= 0xD7FF, r >= 0xE000 && r < utf8.RuneError, r >= 0x10000:
@@ -97,13 +105,13 @@ func validText(s string) bool {
 }
 
 // send makes the checks that depend on the queue and stores the message, or recognises it as a duplicate.
-func (q *queue) send(d *draft, now int64) (*sendOutput, error) {
+func (q *queue) send(d *draft, now int64) (sendOutput, error) {
 	if d.size > q.maxBytes {
-		return nil, invalidParameter("One or more parameters are invalid. Reason: Message must be shorter than %d bytes.", q.maxBytes)
+		return sendOutput{}, invalidParameter("One or more parameters are invalid. Reason: Message must be shorter than %d bytes.", q.maxBytes)
 	}
 	dedupID, err := q.checkIDs(d)
 	if err != nil {
-		return nil, err
+		return sendOutput{}, err
 	}
 	m := &message{
 		id: newUUID(), bodyMD5: d.bodyMD5, body: d.MessageBody, attrs: d.attrs, group: d.MessageGroupId, dedupID: dedupID,
@@ -170,8 +178,8 @@ func (q *queue) checkIDs(d *draft) (string, error) {
 	return d.MessageDeduplicationId, nil
 }
 
-func (d *draft) output(id uuid, sequence string) *sendOutput {
-	return &sendOutput{
+func (d *draft) output(id uuid, sequence string) sendOutput {
+	return sendOutput{
 		Id: d.Id, MessageId: id.String(), MD5OfMessageBody: hex.EncodeToString(d.bodyMD5[:]),
 		MD5OfMessageAttributes: attributesMD5(d.attrs), MD5OfMessageSystemAttributes: attributesMD5(d.system), SequenceNumber: sequence,
 	}
