@@ -104,7 +104,7 @@ func (c Clip) filters() string {
 func (c Clip) style() string {
 	size := float64(captionSize)
 	if c.Still == "" && c.Height > 0 {
-		size = min(size, 288*float64(c.Width)/float64(c.Height)/24)
+		size = min(size, 288*float64(c.Width)/float64(c.Height)/22)
 	}
 	alignment := 2
 	if c.Top {

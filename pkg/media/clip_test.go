@@ -134,7 +134,7 @@ func white(t *testing.T, path string) (above, middle, below int) {
 }
 
 func TestCaptionsAreNarrowerInANarrowPicture(t *testing.T) {
-	for size, want := range map[[2]int]string{{640, 360}: "Fontsize=20.0", {360, 640}: "Fontsize=6.8", {0, 0}: "Fontsize=20.0"} {
+	for size, want := range map[[2]int]string{{640, 360}: "Fontsize=20.0", {360, 640}: "Fontsize=7.4", {0, 0}: "Fontsize=20.0"} {
 		style := Clip{Width: size[0], Height: size[1]}.style()
 		if got := style[len("Fontname=DejaVu Sans,"):][:len(want)]; got != want {
 			t.Errorf("%v: %s, want %s", size, got, want)

@@ -133,11 +133,11 @@ func enumerate(items []string) string {
 	return strings.Join(items[:len(items)-1], ", ") + " and " + items[len(items)-1]
 }
 
-var common = set(`about after again also another because been before being between came could didn't does doing done
-don't down during each even ever every first from give goes going gone good great have having here i'll into it's
+var common = set(`about after afternoon again also another because been before being between came could didn't does doing done
+don't down during each evening everybody everyone first from give goes going gone good great have having hello here into it's
 just know last like made make many maybe might more morning most much must name need never next only other over
 people please really said same says shall should since some such than thank thanks that that's their them then there
-these they they're thing things think this those through today told took under until upon used very want wants
+these they they're thing things think this those through today told tonight took under until upon used very want wants welcome
 we'll we're we've well went were what when where which while will with without won't work would year years yesterday
 you'll you're your`)
 
