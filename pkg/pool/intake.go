@@ -128,8 +128,8 @@ func (p *Pool) takeSlots(gathered bool) int {
 	case n <= 0 || p.held.len >= p.cfg.Slots+settleBacklog:
 		p.in.reason = reasonCapacity
 		return 0
-	case n < p.batch && p.in.streak > 0 && !gathered:
-		p.in.want = p.batch
+	case n < min(p.batch, p.cfg.Slots) && p.in.streak > 0 && !gathered:
+		p.in.want = min(p.batch, p.cfg.Slots)
 		return 0
 	}
 	p.in.free -= n

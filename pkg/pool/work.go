@@ -169,7 +169,7 @@ func (p *Pool) close(h *held, end error) {
 			break
 		}
 		p.cfg.Log.Warn("end not recorded", append(p.fields(h), errorType(err))...)
-		if !p.permitted(h) || !sleep(p.settling, wait) {
+		if !sleep(p.settling, wait) || !p.permitted(h) {
 			break
 		}
 	}
