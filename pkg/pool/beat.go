@@ -37,7 +37,7 @@ func (p *Pool) renew(due []*held) {
 	}
 	p.mu.Unlock()
 	for _, h := range parked {
-		p.send(h)
+		p.settle(h, h.settlement)
 	}
 }
 

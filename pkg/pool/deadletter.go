@@ -30,10 +30,10 @@ func (p *Pool) bury(h *held, s Settlement, kind outcome.Kind) Settlement {
 		p.cfg.Log.Error("no dead-letter queue, left to the queue's own policy", append(p.fields(h), zap.String("reason", s.Reason))...)
 		return Settlement{Action: Hide, After: p.cfg.Visibility, Reason: s.Reason}
 	}
-	ctx, cancel := context.WithTimeout(p.settling, closeTimeout)
+	ctx, cancel := context.WithTimeout(p.settling, slowestCall)
 	defer cancel()
 	_, err := p.sqs.SendMessage(ctx, p.deadLetter(h, s, kind), p.settleOpts...)
-	p.metrics.calls.WithLabelValues(string(DeadLetter)).Inc()
+	p.metrics.deadLetters.Inc()
 	if err != nil {
 		p.metrics.settleFailed(DeadLetter, false, err)
 		p.cfg.Log.Error("dead letter not sent, message kept", append(p.fields(h), errorType(err))...)

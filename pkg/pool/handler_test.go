@@ -270,4 +270,3 @@ func TestHandlersErrorAfterItsContextEndedIsPutDownToTheCause(t *testing.T) {
 		}
 	})
 }
-

@@ -10,7 +10,7 @@ import (
 // held is one message from its receive until it is settled. Exactly one exists per message id in a pool; every way out of the pool
 // ends in forget, which takes it off the list, so nothing renews a message that nobody owns.
 //
-// The fields of the first group are set before the work starts. The others belong to Pool.mu.
+// The fields of the first group are set before the work starts; settlement belongs to whoever settles. The others belong to Pool.mu.
 type held struct {
 	msg        Message
 	receivedAt time.Time // when the queue hid it, at the earliest
@@ -30,7 +30,7 @@ type held struct {
 	taken    bool      // the record says that the work is not ours or not wanted
 	lost     bool      // by the end of its lease: nothing of ours is renewed any more
 	running  bool      // the handler has been called and has not returned
-	stuck    bool      // reported, no longer renewed
+	stuck    bool      // given up: no longer renewed
 	replaced bool      // its slot was given to another
 	entered  bool      // the protector is owed a Leave
 
@@ -38,8 +38,8 @@ type held struct {
 	beating bool // a renewal is under way
 
 	settlement Settlement
-	settling   bool // handed to a batcher
-	parked     bool // to be handed to one as soon as the renewal under way has ended
+	hiding     bool // the call that hides it, as its settlement, is under way
+	parked     bool // to be settled as soon as the renewal under way has ended
 	tries      int  // to settle
 	end        string
 

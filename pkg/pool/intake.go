@@ -24,7 +24,7 @@ const (
 	gatherSlots = 2 * time.Millisecond
 
 	// receiveSlack is what a receive may take beyond its long poll before it counts as hung.
-	receiveSlack = 10 * time.Second
+	receiveSlack = 9 * time.Second
 
 	// settleBacklog is how many messages may be unsettled beyond the slots before receiving stops.
 	settleBacklog = 200
@@ -56,14 +56,16 @@ func (p *Pool) poll(first bool) {
 		if n == 0 {
 			return
 		}
+		start := time.Now()
 		full, err := r.receive(n, owed)
+		took := time.Since(start)
 		if err != nil && p.fatal(err) {
 			return
 		}
 		if !first && !full {
 			return
 		}
-		if err != nil && !sleep(p.intake, r.backoff()) {
+		if err != nil && !sleep(p.intake, r.backoff(took)) {
 			return
 		}
 		if full {
@@ -125,7 +127,7 @@ func (p *Pool) takeSlots(gathered bool) int {
 	case p.stuck > p.cfg.MaxStuck:
 		p.in.reason = reasonStuck
 		return 0
-	case n <= 0 || p.held.len >= p.cfg.Slots+settleBacklog:
+	case n <= 0 || p.held.len >= p.mostHeld():
 		p.in.reason = reasonCapacity
 		return 0
 	case n < min(p.batch, p.cfg.Slots) && p.in.streak > 0 && !gathered:
@@ -135,6 +137,9 @@ func (p *Pool) takeSlots(gathered bool) int {
 	p.in.free -= n
 	return n
 }
+
+// mostHeld is how many messages are held before receiving stops.
+func (p *Pool) mostHeld() int { return p.cfg.Slots + settleBacklog }
 
 // refused takes back the slots that the gates did not allow. The first poller must not wake itself by that: it waits for the gates.
 func (p *Pool) refused(n int, reason string, wake bool) {
@@ -195,9 +200,10 @@ type receiver struct {
 	failures int
 }
 
-func (r *receiver) backoff() time.Duration {
+// backoff is the pause after a receive that failed. One that hung has been a pause already.
+func (r *receiver) backoff(took time.Duration) time.Duration {
 	d := min(firstReceiveRetry<<min(r.failures-1, 10), slowestReceiveRetry)
-	return d/2 + rand.N(d/2)
+	return max(0, d/2+rand.N(d/2)-took)
 }
 
 func (r *receiver) input(n int, wait time.Duration) *sqs.ReceiveMessageInput {

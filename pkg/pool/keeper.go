@@ -137,7 +137,7 @@ func (p *Pool) endHandler(h *held, cause error, now time.Time) {
 }
 
 // renewable tells whether the message should be kept from others now. It runs under mu.
-func (h *held) renewable() bool { return !h.beating && !h.settling && !h.lost }
+func (h *held) renewable() bool { return !h.beating && !h.hiding && !h.lost }
 
 // nextFor is when the keeper must look at h again. It runs under mu.
 func (p *Pool) nextFor(h *held, now time.Time, mayRenew bool) time.Time {

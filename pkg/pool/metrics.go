@@ -25,6 +25,7 @@ type metrics struct {
 
 	full, partial, empty, failed prometheus.Counter
 	done                         prometheus.Counter
+	deletes, hides, deadLetters  prometheus.Counter
 }
 
 func newMetrics(p *Pool) (*metrics, error) {
@@ -70,6 +71,8 @@ func newMetrics(p *Pool) (*metrics, error) {
 	gauge("last_receive_timestamp_seconds", "When a receive last succeeded.", func(s Status) float64 { return float64(s.LastReceive.UnixMilli()) / 1000 })
 	m.full, m.partial = m.receives.WithLabelValues("full"), m.receives.WithLabelValues("partial")
 	m.empty, m.failed = m.receives.WithLabelValues("empty"), m.receives.WithLabelValues("error")
+	m.deletes, m.hides = m.calls.WithLabelValues(string(Delete)), m.calls.WithLabelValues(string(Hide))
+	m.deadLetters = m.calls.WithLabelValues(string(DeadLetter))
 	m.done = m.ends.WithLabelValues(string(outcome.KindDone))
 	return m, register(p.cfg.Metrics, all)
 }

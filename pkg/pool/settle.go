@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -15,6 +16,9 @@ const (
 
 	// maxSettleCalls is how many calls of one kind are under way at once.
 	maxSettleCalls = 16
+
+	// slowestCall bounds one of them.
+	slowestCall = 10 * time.Second
 )
 
 // batcher gathers messages for calls of ten.
@@ -63,36 +67,22 @@ func (b *batcher) gather(ctx context.Context, first *held) []*held {
 	return full
 }
 
-// settle decides what becomes of a message. It is kept hidden until that is confirmed.
+// settle hands a message on to be settled as s says. It is kept hidden until that is confirmed.
 func (p *Pool) settle(h *held, s Settlement) {
-	p.mu.Lock()
 	h.settlement = s
-	wait := s.Action == Hide && h.beating // or the renewal under way could undo it
-	h.parked = wait
-	p.mu.Unlock()
-	if !wait {
-		p.send(h)
-	}
-}
-
-// send hands the message to its batcher, or lets go of it.
-func (p *Pool) send(h *held) {
 	var to *batcher
-	switch h.settlement.Action {
+	switch s.Action {
 	case Delete:
 		to = &p.deletes
 	case Hide:
 		to = &p.hides
-		if h.settlement.After == 0 {
+		if s.After == 0 {
 			p.awaitPolls() // one of them would take it again
 		}
 	default:
 		p.forget(h, true)
 		return
 	}
-	p.mu.Lock()
-	h.settling = true
-	p.mu.Unlock()
 	select {
 	case to.in <- h:
 	case <-p.settling.Done():
@@ -119,35 +109,47 @@ func (p *Pool) deleteBatch(hs []*held) {
 		in.Entries[i] = types.DeleteMessageBatchRequestEntry{Id: positions[i], ReceiptHandle: h.handle}
 	}
 	p.mu.Unlock()
-	out, err := p.sqs.DeleteMessageBatch(p.settling, in, p.settleOpts...)
+	ctx, cancel := context.WithTimeout(p.settling, slowestCall)
+	defer cancel()
+	out, err := p.sqs.DeleteMessageBatch(ctx, in, p.settleOpts...)
 	var failed failures
 	if err == nil {
 		failed = byPosition(out.Failed)
 	}
-	p.metrics.calls.WithLabelValues("delete").Inc()
+	p.metrics.deletes.Inc()
 	for i, h := range hs {
 		p.confirm(h, in.Entries[i].ReceiptHandle, failed[i], err)
 	}
 }
 
-// hideBatch hides by the newest receipts.
+// hideBatch hides by the newest receipts. Neither a renewal under way nor a later one may undo it.
 func (p *Pool) hideBatch(hs []*held) {
 	in := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &p.cfg.QueueURL}
 	now := time.Now()
 	p.mu.Lock()
+	hs = slices.DeleteFunc(hs, func(h *held) bool {
+		h.parked = h.beating
+		return h.parked
+	})
 	for i, h := range hs {
+		h.hiding = true
 		in.Entries = append(in.Entries, types.ChangeMessageVisibilityBatchRequestEntry{
 			Id: positions[i], ReceiptHandle: h.handle,
 			VisibilityTimeout: seconds(max(0, min(h.settlement.After, h.hideable(now)))),
 		})
 	}
 	p.mu.Unlock()
-	out, err := p.sqs.ChangeMessageVisibilityBatch(p.settling, in, p.settleOpts...)
+	if len(hs) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(p.settling, slowestCall)
+	defer cancel()
+	out, err := p.sqs.ChangeMessageVisibilityBatch(ctx, in, p.settleOpts...)
 	var failed failures
 	if err == nil {
 		failed = byPosition(out.Failed)
 	}
-	p.metrics.calls.WithLabelValues("hide").Inc()
+	p.metrics.hides.Inc()
 	for i, h := range hs {
 		p.confirm(h, in.Entries[i].ReceiptHandle, failed[i], err)
 	}
@@ -160,7 +162,7 @@ func (p *Pool) confirm(h *held, used *string, failed *types.BatchResultErrorEntr
 		return
 	}
 	p.mu.Lock()
-	h.settling = false
+	h.hiding = false
 	newer := h.handle != used
 	gone := !newer && failed != nil && failed.SenderFault
 	again := newer || (!gone && time.Now().Before(h.hiddenUntil))
@@ -205,8 +207,12 @@ func (p *Pool) forget(h *held, settled bool) {
 
 // drop takes h off the list. It runs under mu.
 func (p *Pool) drop(h *held) {
-	if p.byID[h.msg.ID] == h {
-		delete(p.byID, h.msg.ID)
-		p.held.remove(h)
+	if p.byID[h.msg.ID] != h {
+		return
 	}
+	if p.held.len >= p.mostHeld() {
+		p.wakeIntake()
+	}
+	delete(p.byID, h.msg.ID)
+	p.held.remove(h)
 }
