@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/stagefleet/stagefleet/pkg/admin"
 	"github.com/stagefleet/stagefleet/pkg/job"
@@ -48,10 +49,8 @@ func setup(t *testing.T, r *record) (*admin.Admin, *sqs.Client) {
 	server := localsqs.New(localsqs.Options{})
 	t.Cleanup(func() { server.Close() })
 	client := sqsclient.New(server)
-	for range 2 { // the second time finds them all
-		if err := admin.CreateQueues(t.Context(), client, pipeline, env); err != nil {
-			t.Fatal(err)
-		}
+	if err := admin.CreateQueues(t.Context(), client, pipeline, env); err != nil {
+		t.Fatal(err)
 	}
 	a, err := admin.New(pipeline, env, client, r)
 	if err != nil {
@@ -125,6 +124,22 @@ func TestARecordThatFailsFailsTheOverview(t *testing.T) {
 	a, _ := setup(t, &record{err: ill})
 	if _, err := a.Stages(t.Context()); !errors.Is(err, ill) {
 		t.Errorf("error = %v", err)
+	}
+}
+
+func TestQueuesThatExistKeepTheirMessagesAndGetNewAttributes(t *testing.T) {
+	a, client := setup(t, &record{})
+	send(t, client, "stagefleet-test-clip", sqs.SendMessageInput{})
+	if err := admin.CreateQueues(t.Context(), client, pipeline.Scaled(stage.LocalScale), env); err != nil {
+		t.Fatal(err)
+	}
+	if visible, _, _, err := a.Count(t.Context(), "stagefleet-test-clip"); err != nil || visible != 1 {
+		t.Errorf("%d messages, %v", visible, err)
+	}
+	url, _ := client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String("stagefleet-test-clip")})
+	out, err := client.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: url.QueueUrl, AttributeNames: []types.QueueAttributeName{"All"}})
+	if err != nil || out.Attributes["VisibilityTimeout"] != "21" {
+		t.Errorf("attributes = %v, %v", out.Attributes, err)
 	}
 }
 

@@ -19,10 +19,11 @@ func seconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second))
 type QueueMaker interface {
 	Queues
 	CreateQueue(context.Context, *sqs.CreateQueueInput, ...func(*sqs.Options)) (*sqs.CreateQueueOutput, error)
+	SetQueueAttributes(context.Context, *sqs.SetQueueAttributesInput, ...func(*sqs.Options)) (*sqs.SetQueueAttributesOutput, error)
 }
 
-// CreateQueues makes the queue and the dead-letter queue of every stage. Those that exist with the same attributes stay.
-// It is for servers that no template has set up: the embedded one, and those of tests.
+// CreateQueues makes the queue and the dead-letter queue of every stage; those that exist keep their messages and get the
+// manifest's attributes. It is for servers that no template has set up: the embedded one, and those of tests.
 func CreateQueues(ctx context.Context, api QueueMaker, pipeline stage.Pipeline, env string) error {
 	stages, err := pipeline.Ordered()
 	if err != nil {
@@ -46,14 +47,18 @@ func CreateQueues(ctx context.Context, api QueueMaker, pipeline stage.Pipeline, 
 	return nil
 }
 
-// createQueue returns the queue's ARN.
+// createQueue returns the queue's ARN. What a queue is made with must not differ when it exists, so the attributes follow.
 func createQueue(ctx context.Context, api QueueMaker, name string, kind stage.Kind, attributes map[string]string) (string, error) {
+	var fixed map[string]string
 	if kind == stage.FIFO {
-		attributes["FifoQueue"] = "true"
+		fixed = map[string]string{"FifoQueue": "true"}
 	}
-	made, err := api.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+	made, err := api.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: fixed})
 	if err != nil {
 		return "", fmt.Errorf("create queue %s: %w", name, err)
+	}
+	if _, err := api.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: made.QueueUrl, Attributes: attributes}); err != nil {
+		return "", fmt.Errorf("set the attributes of queue %s: %w", name, err)
 	}
 	arn := types.QueueAttributeNameQueueArn
 	out, err := api.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: made.QueueUrl, AttributeNames: []types.QueueAttributeName{arn}})

@@ -230,14 +230,16 @@ func (s *Server) placed(j job.Job) job.Job {
 	if j.Result == nil {
 		return j
 	}
-	at := func(key string) string {
-		if root, ok := strings.CutPrefix(s.cfg.Place, "file://"); ok {
-			return path.Join(root, key)
-		}
+	j.Result = &job.Result{Dir: s.at(j.Result.Dir), Manifest: s.at(j.Result.Manifest), Index: s.at(j.Result.Index)}
+	return j
+}
+
+func (s *Server) at(key string) string {
+	place, err := url.Parse(s.cfg.Place)
+	if err != nil || place.Scheme != "file" {
 		return strings.TrimSuffix(s.cfg.Place, "/") + "/" + key
 	}
-	j.Result = &job.Result{Dir: at(j.Result.Dir), Manifest: at(j.Result.Manifest), Index: at(j.Result.Index)}
-	return j
+	return path.Join(place.Path, key)
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) error {

@@ -66,7 +66,7 @@ func (l Local) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("open the record: %w", err)
 	}
 	defer func() { err = errors.Join(err, record.Close()) }()
-	queues, endpoint, stopQueues, err := startQueues(log)
+	queues, endpoint, stopQueues, err := startQueues(st.path("queues"), log)
 	if err != nil {
 		return err
 	}
@@ -74,18 +74,24 @@ func (l Local) Run(ctx context.Context) (err error) {
 	return l.run(ctx, st, record, queues, endpoint, log)
 }
 
-// startQueues runs an embedded queue server on a free loopback port. It keeps messages in memory.
-func startQueues(log *zap.Logger) (*localsqs.Server, string, func() error, error) {
+// startQueues runs an embedded queue server on a free loopback port. Its messages outlive it.
+func startQueues(dir string, log *zap.Logger) (*localsqs.Server, string, func() error, error) {
+	queues, err := localsqs.Open(dir, localsqs.Options{})
+	if damaged, ok := errors.AsType[*localsqs.DamageError](err); ok {
+		return nil, "", nil, fmt.Errorf("open the queues: %w; without the folder %s, unfinished work is sent again", damaged, dir)
+	}
+	if err != nil {
+		return nil, "", nil, fmt.Errorf("open the queues: %w", err)
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, "", nil, fmt.Errorf("listen for the queues: %w", err)
+		return nil, "", nil, errors.Join(fmt.Errorf("listen for the queues: %w", err), queues.Close())
 	}
-	queues := localsqs.New(localsqs.Options{})
 	server := &http.Server{Handler: queues, ReadHeaderTimeout: sqsHeaderTimeout, ErrorLog: zap.NewStdLog(log)}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	stop := func() error {
-		err := errors.Join(queues.Close(), server.Close())
+		err := errors.Join(server.Close(), queues.Close())
 		if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
 			err = errors.Join(err, fmt.Errorf("serve the queues: %w", ended))
 		}
@@ -94,15 +100,11 @@ func startQueues(log *zap.Logger) (*localsqs.Server, string, func() error, error
 	return queues, "http://" + listener.Addr().String(), stop, nil
 }
 
-// run has everything open. The queues are empty at a start, so every unfinished step is sent again before workers look.
+// run has everything open.
 func (l Local) run(ctx context.Context, st *state, record *job.Store, queues *localsqs.Server, endpoint string, log *zap.Logger) error {
 	client := sqsclient.New(queues)
 	if err := admin.CreateQueues(ctx, client, l.Pipeline, localEnv); err != nil {
 		return err
-	}
-	resumed, err := record.ReissueAll(ctx)
-	if err != nil {
-		return fmt.Errorf("resume unfinished work: %w", err)
 	}
 	services, err := l.services(st, endpoint)
 	if err != nil {
@@ -114,7 +116,7 @@ func (l Local) run(ctx context.Context, st *state, record *job.Store, queues *lo
 	}
 	server := Server{
 		Pipeline: l.Pipeline, Env: localEnv, Addr: l.Addr, Record: record, Place: st.place(), Queues: client, Log: log,
-		Ready: func(addr string) { l.welcome(addr, endpoint, st, resumed) },
+		Ready: func(addr string) { l.welcome(addr, endpoint, st) },
 	}
 	err = l.keep(ctx, server, cluster)
 	return errors.Join(err, st.sweep())
@@ -154,7 +156,7 @@ func (l Local) keep(ctx context.Context, server Server, cluster *localecs.Cluste
 	return errors.Join(err, served)
 }
 
-func (l Local) welcome(addr, endpoint string, st *state, resumed int) {
+func (l Local) welcome(addr, endpoint string, st *state) {
 	var workers []string
 	stages, _ := l.Pipeline.Ordered() // validated by services
 	for _, s := range stages {
@@ -162,9 +164,6 @@ func (l Local) welcome(addr, endpoint string, st *state, resumed int) {
 	}
 	fmt.Fprintf(l.Out, "The fleet is up.\n  API      http://%s\n  queues   %s (SQS protocol, any credentials)\n  state    %s\n  logs     %s\n  workers  %s\n",
 		addr, endpoint, st.dir, st.path("logs"), strings.Join(workers, ", "))
-	if resumed > 0 {
-		fmt.Fprintf(l.Out, "  resumed  %d unfinished steps\n", resumed)
-	}
 	fmt.Fprintf(l.Out, "Hand in a recording with: fleet submit FILE --wait\n")
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,7 +57,7 @@ func (s *state) close() error { return s.lock.Close() }
 
 func (s *state) path(name string) string { return filepath.Join(s.dir, name) }
 func (s *state) database() string        { return "sqlite:" + s.path("fleet.db") }
-func (s *state) place() string           { return "file://" + s.path("objects") }
+func (s *state) place() string           { return (&url.URL{Scheme: "file", Path: s.path("objects")}).String() }
 
 // sweep removes what killed workers left of their temporary files. Only for when no worker runs.
 func (s *state) sweep() error {
