@@ -140,18 +140,16 @@ func parseVerbose(body []byte) ([]recording.Word, error) {
 	var words []recording.Word
 	segment := 0
 	for _, w := range *answer.Words {
-		text := strings.TrimSpace(w.Word)
-		if text == "" || w.Start < 0 || math.IsNaN(w.Start) || w.End < w.Start {
-			continue
-		}
 		for segment+1 < len(answer.Segments) && w.Start >= answer.Segments[segment].End {
 			segment++
 		}
-		word := recording.Word{Text: text, StartMs: milliseconds(w.Start), EndMs: max(milliseconds(w.End), milliseconds(w.Start)+1)}
+		confidence := 0.0
 		if segment < len(answer.Segments) {
-			word.Confidence = min(math.Exp(answer.Segments[segment].LogProb), 1)
+			confidence = math.Exp(answer.Segments[segment].LogProb)
 		}
-		words = append(words, word)
+		if word, ok := wordOf(strings.TrimSpace(w.Word), w.Start, w.End, confidence); ok {
+			words = append(words, word)
+		}
 	}
 	return words, nil
 }

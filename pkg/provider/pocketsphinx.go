@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -56,17 +55,12 @@ func parseSphinx(answer []byte) ([]recording.Word, error) {
 		if err1 != nil || err2 != nil || err3 != nil {
 			continue // an utterance of four words
 		}
-		words = append(words, recording.Word{
-			Text:       variant.ReplaceAllString(cells[0], ""),
-			StartMs:    milliseconds(start),
-			EndMs:      max(milliseconds(end), milliseconds(start)+1),
-			Confidence: min(max(confidence, 0), 1),
-		})
+		if w, ok := wordOf(variant.ReplaceAllString(cells[0], ""), start, end, confidence); ok {
+			words = append(words, w)
+		}
 	}
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("%w: a line of the recogniser", media.ErrOutput)
 	}
 	return words, nil
 }
-
-func milliseconds(seconds float64) int64 { return int64(math.Round(seconds * 1000)) }
