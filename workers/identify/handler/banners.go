@@ -54,11 +54,14 @@ func linesOf(lines []media.Line, frame int) []media.Line {
 	return on
 }
 
+// leastScore of a line that is taken for a name: its shape alone is not enough, "River Park News" has it too.
+const leastScore = 2
+
 // read finds the name and, right under it, the title. Of several lines that could be names it takes the
 // likeliest, and among equals the topmost, preferring one with a line under it.
 func read(lines []media.Line) banner {
 	texts := make([]string, len(lines))
-	best, bestScore := -1, 0
+	best, bestScore := -1, leastScore-1
 	for i, l := range lines {
 		texts[i] = l.Text
 		score := nameScore(l.Text)

@@ -109,7 +109,7 @@ func groupByPitch(voices []voice) {
 	for i := range voices {
 		switch {
 		case voices[i].pitch == 0:
-		case voices[i].pitch >= border:
+		case border > 0 && voices[i].pitch >= border:
 			voices[i].group = 1
 		default:
 			voices[i].group = 0
