@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -40,25 +41,42 @@ func deaf(d time.Duration) pool.Handler {
 	}
 }
 
-// caused is a handler that waits for the end of its context and notes when and why it came.
+// caused is a handler that waits for the end of its context and notes when and why that first came.
 type caused struct {
+	start time.Time
+
+	mu    sync.Mutex
 	cause error
 	at    time.Duration
-	start time.Time
-	runs  atomic.Int32
+	runs  int
 }
 
 func (c *caused) handle(ctx context.Context, _ pool.Message) error {
-	c.runs.Add(1)
 	<-ctx.Done()
-	c.cause, c.at = context.Cause(ctx), time.Since(c.start)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.runs++; c.runs == 1 {
+		c.cause, c.at = context.Cause(ctx), time.Since(c.start)
+	}
 	return ctx.Err()
 }
 
 func (c *caused) want(t *testing.T, cause error, at time.Duration) {
 	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !errors.Is(c.cause, cause) || c.at != at {
 		t.Errorf("context ended with %v at %v, want %v at %v", c.cause, c.at, cause, at)
+	}
+}
+
+// notYet checks that no context has ended.
+func (c *caused) notYet(t *testing.T) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.runs > 0 {
+		t.Fatalf("context ended early, with %v at %v", c.cause, c.at)
 	}
 }
 
@@ -180,12 +198,12 @@ func TestFailedEntryOfABeatIsRetriedAlone(t *testing.T) {
 		r.run(pool.Config{Slots: 3, Handler: sleeper(15 * time.Second)})
 		r.sendN(3)
 		var once atomic.Bool
-		r.edit = func(op string, out any) {
+		r.edits(func(op string, out any) {
 			if o, ok := out.(*sqs.ChangeMessageVisibilityBatchOutput); ok && once.CompareAndSwap(false, true) {
 				o.Failed = append(o.Failed, types.BatchResultErrorEntry{Id: o.Successful[1].Id})
 				o.Successful = slices.Delete(o.Successful, 1, 2)
 			}
-		}
+		})
 		settle(14 * time.Second)
 		calls := r.made("hide")
 		if len(calls) != 2 || calls[0].entries != 3 || calls[1].entries != 1 || calls[1].handles[0] != calls[0].handles[1] {
@@ -224,14 +242,12 @@ func TestWithoutALedgerVisibilityIsTheLease(t *testing.T) {
 		settle(1) // received
 		r.fail(failing("hide", "delete", "receive"))
 		settle(27*time.Second - 2)
-		if h.cause != nil {
-			t.Fatalf("context ended early: %v", h.cause)
-		}
+		h.notYet(t)
 		settle(1)
 		h.want(t, outcome.ErrLeaseLost, 27*time.Second)
 		settle(time.Minute)
-		if h.runs.Load() != 1 || run.Status().Held != 0 {
-			t.Errorf("runs %d, held %d, want 1 and 0", h.runs.Load(), run.Status().Held)
+		if run.Status().Held != 0 {
+			t.Error("still held")
 		}
 		r.wantCounts(1, 0, 0)
 	})
@@ -243,11 +259,11 @@ func TestReceiptThatTheQueueDisownsEndsTheHandler(t *testing.T) {
 		h := &caused{start: r.start}
 		r.run(pool.Config{Slots: 1, Handler: h.handle})
 		r.send("a")
-		r.edit = func(op string, out any) {
+		r.edits(func(op string, out any) {
 			if o, ok := out.(*sqs.ChangeMessageVisibilityBatchOutput); ok {
 				o.Failed, o.Successful = []types.BatchResultErrorEntry{{Id: o.Successful[0].Id, SenderFault: true}}, nil
 			}
-		}
+		})
 		settle(10 * time.Second)
 		h.want(t, outcome.ErrLeaseLost, 10*time.Second)
 	})
@@ -260,9 +276,7 @@ func TestWorkLongerThanTwelveHoursEndsBeforeTheHorizon(t *testing.T) {
 		r.run(pool.Config{Visibility: 7 * time.Minute, Beat: 3 * time.Minute, Handler: h.handle})
 		r.send("a")
 		settle(12*time.Hour - time.Minute - 1)
-		if h.cause != nil {
-			t.Fatalf("context ended early: %v at %v", h.cause, h.at)
-		}
+		h.notYet(t)
 		settle(1)
 		h.want(t, outcome.ErrHorizon, 12*time.Hour-time.Minute)
 		for _, c := range r.made("hide") {

@@ -99,15 +99,14 @@ func TestSettleFailuresAreCountedByReason(t *testing.T) {
 		r := newRig(t, "q", nil)
 		registry := prometheus.NewRegistry()
 		r.sendN(2)
-		n := 0
-		r.edit = func(op string, out any) {
+		r.edits(func(op string, out any) {
 			o, ok := out.(*sqs.DeleteMessageBatchOutput)
-			if n++; !ok || len(o.Successful) != 2 {
+			if !ok || len(o.Successful) != 2 {
 				return
 			}
 			o.Failed = []types.BatchResultErrorEntry{{Id: o.Successful[0].Id, SenderFault: true}, {Id: o.Successful[1].Id}}
 			o.Successful = nil
-		}
+		})
 		r.run(pool.Config{Metrics: registry})
 		settle(time.Minute)
 		got := gather(t, registry)

@@ -288,6 +288,13 @@ func (r *rig) fail(fault func(c call) error) {
 	r.fault = fault
 }
 
+// edits changes the answers of successful calls from now on.
+func (r *rig) edits(edit func(op string, out any)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.edit = edit
+}
+
 func (r *rig) do(ctx context.Context, c call, real func() (int, any, error)) error {
 	c.at = time.Since(r.start)
 	r.mu.Lock()

@@ -83,7 +83,7 @@ func TestFailedDeleteEntriesAreRetriedUntilConfirmed(t *testing.T) {
 		c := &counter{}
 		r.fail(nil)
 		var calls atomic.Int32
-		r.edit = func(op string, out any) {
+		r.edits(func(op string, out any) {
 			o, ok := out.(*sqs.DeleteMessageBatchOutput)
 			if !ok || calls.Add(1) > 2 {
 				return
@@ -92,7 +92,7 @@ func TestFailedDeleteEntriesAreRetriedUntilConfirmed(t *testing.T) {
 				o.Failed = append(o.Failed, types.BatchResultErrorEntry{Id: o.Successful[i].Id})
 			}
 			o.Successful = nil
-		}
+		})
 		run := r.run(pool.Config{Slots: 10, Middleware: []pool.Middleware{c.wrap}})
 		settle(time.Hour)
 		r.wantCounts(0, 0, 0)
@@ -160,11 +160,11 @@ func TestTwinsInOneReceiveRunOnce(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.sendN(2)
 		c := &counter{}
-		r.edit = func(op string, out any) {
+		r.edits(func(op string, out any) {
 			if o, ok := out.(*sqs.ReceiveMessageOutput); ok && len(o.Messages) == 2 {
 				o.Messages = append(o.Messages, o.Messages[0])
 			}
-		}
+		})
 		r.run(pool.Config{Middleware: []pool.Middleware{c.wrap}})
 		settle(time.Hour)
 		r.wantCounts(0, 0, 0)
