@@ -1,10 +1,12 @@
 package sample
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -73,10 +75,23 @@ func TestTheTruthDescribesTheRecording(t *testing.T) {
 	if got := probedMs(t, out); got < truth.DurationMs-100 || got > truth.DurationMs+100 {
 		t.Errorf("the file lasts %d ms, the truth says %d ms", got, truth.DurationMs)
 	}
+	again := filepath.Join(t.TempDir(), "sample.mp4")
+	if second, err := Generate(t.Context(), script, again); err != nil || !reflect.DeepEqual(second, truth) || !bytes.Equal(content(t, again), content(t, out)) {
+		t.Errorf("the same script gave another recording (%v)", err)
+	}
 	left, err := os.ReadDir(filepath.Dir(out))
 	if err != nil || len(left) != 1 {
 		t.Errorf("the folder holds %v (%v), want the recording alone", left, err)
 	}
+}
+
+func content(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func probedMs(t *testing.T, path string) int64 {
