@@ -85,3 +85,12 @@ func (s *Store) Postgres() bool { return s.db.Postgres() }
 // Statements gives the named SQL text to tests of plans.
 func Statements() map[string]string             { return statements }
 func (s *Store) Leads(ctx context.Context) bool { return s.leads(ctx) }
+
+// Hold locks a step, its job and its target until let is closed.
+func (s *Store) Hold(ctx context.Context, step string, locked chan<- struct{}, let <-chan struct{}) error {
+	return s.update(ctx, "hold", locks{level: lockAll, steps: []string{step}}, func(*unit) error {
+		close(locked)
+		<-let
+		return nil
+	})
+}

@@ -72,7 +72,7 @@ func (s *Store) repair(ctx context.Context, queue string, isEmpty bool) error {
 	if isEmpty {
 		age = emptySamples * s.opt.ReconcileEvery
 	}
-	ids, err := s.strings(ctx, "orphans", queue, time.Now().Add(-age).UnixMicro(), repairsATick)
+	ids, err := s.strings(ctx, "orphans", queue, age.Microseconds(), repairsATick)
 	if err != nil || len(ids) == 0 {
 		return err
 	}

@@ -10,11 +10,11 @@ DELETE FROM lease WHERE name = 'sweeper' AND holder = $1
 -- name: open_queues
 SELECT DISTINCT queue FROM step WHERE phase = 1
 
--- Steps without a live owner, without an unsent message, emitted before $2 and due, in the order of their messages. Steps of
+-- Steps without a live owner, without an unsent message, emitted longer than $2 ago and due, in the order of their messages. Steps of
 -- paused stages have messages that nobody receives, so their queue is not empty.
 -- name: orphans
 SELECT s.id FROM step s
-WHERE s.phase = 1 AND s.queue = $1 AND s.emitted_at < $2
+WHERE s.phase = 1 AND s.queue = $1 AND s.emitted_at < (SELECT now_us()) - CAST($2 AS BIGINT)
 	AND (s.state = 'queued' AND s.not_before <= (SELECT now_us()) OR s.state = 'running' AND s.lease_until <= (SELECT now_us()))
 	AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.step = s.id)
 ORDER BY s.emitted_at LIMIT $3

@@ -1,0 +1,283 @@
+package job_test
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/rpc"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/job"
+)
+
+// host is what the children of one test share: queues with visibility, a provider that counts, and a gate at every point.
+type host struct {
+	t        testing.TB
+	socket   string
+	listener net.Listener
+	serving  sync.WaitGroup
+
+	mu       sync.Mutex
+	messages []*queued
+	paid     map[string]int
+	argument string
+	gate     func(name, point string) bool // may the child go on; nil: yes
+	random   *rand.Rand
+	chaos    bool // some executions fail
+	dedup    map[string]bool
+	conns    []net.Conn
+}
+
+type queued struct {
+	row      job.Outgoing
+	receipt  string
+	visible  time.Time
+	receives int
+}
+
+type Received struct {
+	Row      job.Outgoing
+	Receipt  string
+	Receives int
+}
+
+type Hidden struct {
+	Receipt string
+	After   time.Duration
+}
+
+// visibility of the host's queues: a little longer than a child's lease, as in production.
+const visibility = childLease + 200*time.Millisecond
+
+func newHost(t testing.TB, seed uint64) *host {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "host") // short: a socket's path may have 108 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &host{t: t, socket: filepath.Join(dir, "s"), paid: map[string]int{}, random: rand.New(rand.NewPCG(seed, 1)), dedup: map[string]bool{}}
+	if h.listener, err = net.Listen("unix", h.socket); err != nil {
+		t.Fatal(err)
+	}
+	server := rpc.NewServer()
+	if err := server.RegisterName("Host", &gateway{h}); err != nil {
+		t.Fatal(err)
+	}
+	h.serving.Go(func() {
+		for {
+			conn, err := h.listener.Accept()
+			if err != nil {
+				return
+			}
+			h.mu.Lock()
+			h.conns = append(h.conns, conn)
+			h.mu.Unlock()
+			h.serving.Go(func() { server.ServeConn(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = h.listener.Close()
+		h.mu.Lock()
+		for _, c := range h.conns {
+			_ = c.Close()
+		}
+		h.mu.Unlock()
+		h.serving.Wait()
+		_ = os.RemoveAll(dir)
+	})
+	return h
+}
+
+// gateway is the host as the children see it.
+type gateway struct{ h *host }
+
+func (g *gateway) At(where string, goOn *bool) error {
+	name, point, _ := strings.Cut(where, "\x00")
+	g.h.mu.Lock()
+	gate := g.h.gate
+	g.h.mu.Unlock()
+	*goOn = gate == nil || gate(name, point)
+	return nil
+}
+
+func (g *gateway) Send(rows []job.Outgoing, ok *bool) error {
+	g.h.mu.Lock()
+	defer g.h.mu.Unlock()
+	for _, r := range rows {
+		if r.FIFO && g.h.dedup[r.Dedup] {
+			continue
+		}
+		g.h.dedup[r.Dedup] = true
+		g.h.messages = append(g.h.messages, &queued{row: r, receipt: fmt.Sprint(len(g.h.dedup), "-", r.ID, g.h.random.Int()), visible: time.Now().Add(r.Delay)})
+	}
+	*ok = true
+	return nil
+}
+
+func (g *gateway) Receive(_ string, m *Received) error {
+	g.h.mu.Lock()
+	defer g.h.mu.Unlock()
+	now := time.Now()
+	for _, q := range g.h.messages {
+		if q.visible.After(now) || !strings.HasPrefix(q.row.Queue, "q-") {
+			continue
+		}
+		q.visible = now.Add(visibility)
+		q.receives++
+		*m = Received{q.row, q.receipt, q.receives}
+		return nil
+	}
+	return nil
+}
+
+func (g *gateway) Delete(receipt string, ok *bool) error {
+	g.h.mu.Lock()
+	defer g.h.mu.Unlock()
+	for i, q := range g.h.messages {
+		if q.receipt == receipt {
+			g.h.messages = append(g.h.messages[:i], g.h.messages[i+1:]...)
+			break
+		}
+	}
+	*ok = true
+	return nil
+}
+
+func (g *gateway) Hide(h Hidden, ok *bool) error {
+	g.h.mu.Lock()
+	defer g.h.mu.Unlock()
+	for _, q := range g.h.messages {
+		if q.receipt == h.Receipt {
+			q.visible = time.Now().Add(h.After)
+		}
+	}
+	*ok = true
+	return nil
+}
+
+func (g *gateway) Count(queue string, n *int64) error {
+	g.h.mu.Lock()
+	defer g.h.mu.Unlock()
+	for _, q := range g.h.messages {
+		if q.row.Queue == queue {
+			*n++
+		}
+	}
+	return nil
+}
+
+// Pay is the effect that cannot be undone; the same identifier pays once, and dice decides what follows.
+func (g *gateway) Pay(id string, dice *int) error {
+	g.h.mu.Lock()
+	defer g.h.mu.Unlock()
+	g.h.paid[id]++
+	*dice = 9
+	if g.h.chaos {
+		*dice = g.h.random.IntN(10)
+	}
+	return nil
+}
+
+func (g *gateway) Argument(_ string, arg *string) error {
+	g.h.mu.Lock()
+	defer g.h.mu.Unlock()
+	*arg = g.h.argument
+	return nil
+}
+
+// rows returns the messages that the queues hold.
+func (h *host) rows() []job.Outgoing {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var rows []job.Outgoing
+	for _, q := range h.messages {
+		rows = append(rows, q.row)
+	}
+	return rows
+}
+
+// put sends rows as a relay would.
+func (h *host) put(rows []job.Outgoing) {
+	var ok bool
+	_ = (&gateway{h}).Send(rows, &ok)
+}
+
+// process is one child.
+type process struct {
+	cmd  *exec.Cmd
+	done chan error
+}
+
+func (h *host) start(role, name, url string) *process {
+	h.t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childRole+"="+role, childName+"="+name, childURL+"="+url, childSocket+"="+h.socket)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stderr = io.Discard
+	if testing.Verbose() {
+		cmd.Stderr = os.Stderr
+	}
+	if err := cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	p := &process{cmd: cmd, done: make(chan error, 1)}
+	go func() { p.done <- cmd.Wait() }()
+	return p
+}
+
+func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
+
+// kill ends the process and waits until it is gone.
+func (p *process) kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.done
+}
+
+// stop gates children at a point: reached tells that one is there, release lets all go on.
+func (h *host) stop(point string) (reached <-chan string, release func()) {
+	there, open := make(chan string, 10), make(chan struct{})
+	h.mu.Lock()
+	h.gate = func(name, p string) bool {
+		if p == point {
+			there <- name
+			<-open
+		}
+		return true
+	}
+	h.mu.Unlock()
+	var once sync.Once
+	release = func() { once.Do(func() { close(open) }) }
+	h.t.Cleanup(release)
+	return there, release
+}
+
+func (h *host) wait(ch <-chan string) string {
+	h.t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(20 * time.Second):
+		h.t.Fatal("no child came to the point")
+		return ""
+	}
+}
+
+func (h *host) ended(p *process) {
+	h.t.Helper()
+	select {
+	case err := <-p.done:
+		if err != nil {
+			h.t.Fatalf("child: %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		h.t.Fatal("the child does not end")
+	}
+}
