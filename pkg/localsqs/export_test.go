@@ -1,6 +1,8 @@
 package localsqs
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,3 +45,62 @@ func Replay(frame []byte) error {
 var LogName = logName
 
 const FrameHeader = frameHeader
+
+// Actions lists the API.
+func Actions() []string { return slices.Sorted(maps.Keys(operations())) }
+
+// SendBatch is the public face of a decoded batch.
+type SendBatch struct {
+	QueueUrl string
+	Entries  []sendEntry
+}
+
+// DecodeSendBatch uses the one-pass decoder, DecodeSendBatchByTheBook uses encoding/json.
+func DecodeSendBatch(body []byte) (SendBatch, error) {
+	in := &sendBatchInput{}
+	err := decodeInput(body, in)
+	return SendBatch{in.QueueUrl, in.Entries}, err
+}
+
+func DecodeSendBatchByTheBook(body []byte) (out SendBatch, err error) {
+	err = json.Unmarshal(body, &out)
+	if out.Entries != nil && len(out.Entries) == 0 {
+		out.Entries = nil
+	}
+	return out, err
+}
+
+// HasFoldedNames reports whether encoding/json would match a member by another case, or one that appears twice.
+func HasFoldedNames(body []byte) bool {
+	known := []string{"QueueUrl", "Entries", "Id", "MessageBody", "DelaySeconds", "MessageGroupId", "MessageDeduplicationId", "MessageAttributes", "MessageSystemAttributes"}
+	d := json.NewDecoder(bytes.NewReader(body))
+	type level struct {
+		object, value bool
+		seen          map[string]bool
+	}
+	stack := []*level{{}}
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return false
+		}
+		top := stack[len(stack)-1]
+		if name, ok := token.(string); ok && top.object && !top.value {
+			folded := slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) })
+			if folded && (!slices.Contains(known, name) || top.seen[name]) {
+				return true
+			}
+			top.seen[name], top.value = true, true
+			continue
+		}
+		top.value = false
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			stack = append(stack, &level{object: token == json.Delim('{'), seen: map[string]bool{}})
+		case json.Delim('}'), json.Delim(']'):
+			stack = stack[:len(stack)-1]
+		}
+	}
+}
+
+var AppendQuoted = appendQuoted

@@ -45,7 +45,7 @@ func Run(t *testing.T, target Target) {
 	themes := map[string][]behaviour{
 		"queue": queueBehaviours, "message": messageBehaviours, "batch": batchBehaviours, "visibility": visibilityBehaviours,
 		"delay": delayBehaviours, "poll": pollBehaviours, "fifo": fifoBehaviours, "dedup": dedupBehaviours,
-		"redrive": redriveBehaviours, "move": moveBehaviours, "lifetime": lifetimeBehaviours, "fair": fairBehaviours,
+		"redrive": redriveBehaviours, "move": moveBehaviours, "lifetime": lifetimeBehaviours, "fair": fairBehaviours, "stress": stressBehaviours,
 	}
 	for theme, behaviours := range themes {
 		t.Run(theme, func(t *testing.T) {

@@ -26,11 +26,14 @@ func (e *env) exhaust(url *string, n int) {
 }
 
 var redriveBehaviours = []behaviour{
-	{name: "the receive after maxReceiveCount moves the message with all it has", run: func(e *env) {
+	{name: "the receive after maxReceiveCount moves the message with all it has", takes: 2 * time.Second, run: func(e *env) {
 		dlq := e.queue()
 		url := e.queue("RedrivePolicy", e.redrive(dlq, `"3"`))
 		sent := e.send(url, "poison", withAttributes)
-		e.exhaust(url, 3)
+		received := e.one(url)
+		e.visibility(url, received, 0)
+		e.settle(time.Second)
+		e.exhaust(url, 2)
 		e.counts(url, "1", "0", "0")
 		e.none(dlq)
 		e.none(url)
@@ -38,7 +41,8 @@ var redriveBehaviours = []behaviour{
 		if *m.Body != "poison" || *m.MessageId != *sent.MessageId || *m.MD5OfMessageAttributes != *sent.MD5OfMessageAttributes {
 			e.Errorf("moved %s %s", *m.MessageId, *m.Body)
 		}
-		if m.Attributes["DeadLetterQueueSourceArn"] != e.arn(url) || m.Attributes["ApproximateReceiveCount"] != "4" {
+		first := m.Attributes["ApproximateFirstReceiveTimestamp"] == received.Attributes["ApproximateFirstReceiveTimestamp"]
+		if m.Attributes["DeadLetterQueueSourceArn"] != e.arn(url) || m.Attributes["ApproximateReceiveCount"] != "4" || !first {
 			e.Errorf("attributes are %v", m.Attributes)
 		}
 	}},
@@ -306,6 +310,15 @@ var lifetimeBehaviours = []behaviour{
 }
 
 var fairBehaviours = []behaviour{
+	{name: "a message received three times returns behind the others", exact: true, run: func(e *env) {
+		url := e.queue()
+		e.send(url, "often")
+		e.exhaust(url, 2)
+		e.send(url, "new")
+		e.expectFirst(url, "often") // its third receive
+		e.settle(30 * time.Second)
+		e.expect(url, "new", "often")
+	}},
 	{name: "a group on a standard queue neither orders nor locks", run: func(e *env) {
 		url := e.queue()
 		e.send(url, "1", func(in *sqs.SendMessageInput) { in.MessageGroupId = aws.String("tenant") })
