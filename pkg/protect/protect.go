@@ -56,7 +56,8 @@ type Task struct {
 	idle      time.Time // since when busy is 0
 	since     time.Time // of protection without a break; zero: none
 	confirmed time.Time // the last time that it was granted, before the call; zero: never
-	retryAt   time.Time // no call before this
+	askAt     time.Time // while refused: when to ask again
+	retryAt   time.Time // no call before this, because the last got no usable answer
 	pause     time.Duration
 	releasing bool // a call that gives protection up is under way
 	answers   int  // calls for protection that have ended, one way or the other
@@ -128,13 +129,13 @@ func (t *Task) plan() (on bool, at time.Time, any bool) {
 	case Absent:
 		return false, time.Time{}, false
 	case Refused:
-		if t.busy == 0 && !t.since.IsZero() { // what an earlier grant left may go: nothing runs and nothing will
+		if t.busy == 0 && !t.since.IsZero() { // what an earlier grant left may go: nothing runs, and nothing is received
 			return false, t.idle, true
 		}
-		return true, t.retryAt, true
+		return true, t.askAt, true
 	case Protected:
 		renew := t.confirmed.Add(t.cfg.Expiry / 2)
-		if release := t.idle.Add(t.hold()); t.busy == 0 && !renew.Before(release) {
+		if release := t.release(); t.busy == 0 && !renew.Before(release) {
 			return false, release, true
 		}
 		return true, renew, true
@@ -143,12 +144,15 @@ func (t *Task) plan() (on bool, at time.Time, any bool) {
 	}
 }
 
-// hold is how long protection outlasts the work. It runs under mu.
-func (t *Task) hold() time.Duration {
+// release is when protection is given up if nothing runs until then. It runs under mu.
+func (t *Task) release() time.Time {
 	if t.tooLong(t.idle) {
-		return 0
+		return t.idle
 	}
-	return t.cfg.Hold
+	if t.since.After(t.idle) { // granted at last, to a task that has nothing to do any more
+		return t.since.Add(t.cfg.Hold)
+	}
+	return t.idle.Add(t.cfg.Hold)
 }
 
 func (t *Task) tooLong(now time.Time) bool {
@@ -165,7 +169,7 @@ func (t *Task) took(on bool, err error, began time.Time) {
 	case refused && no.reason == notAService:
 		t.state = Absent
 	case refused && on:
-		t.state, t.retryAt = Refused, time.Now().Add(t.cfg.Ask)
+		t.state, t.askAt = Refused, time.Now().Add(t.cfg.Ask)
 	case err != nil:
 		t.failed(began)
 	case on:
@@ -198,7 +202,7 @@ func (t *Task) granted(began time.Time) {
 func (t *Task) released() {
 	t.since, t.confirmed, t.pause, t.retryAt = time.Time{}, time.Time{}, 0, time.Time{}
 	if t.state == Refused {
-		t.retryAt = time.Now().Add(t.cfg.Ask)
+		t.askAt = time.Now().Add(t.cfg.Ask)
 		return
 	}
 	t.state = Off
@@ -208,7 +212,11 @@ func (t *Task) released() {
 func (t *Task) failed(began time.Time) {
 	t.pause = min(max(2*t.pause, firstPause), slowestPause)
 	t.retryAt = time.Now().Add(t.pause)
-	if t.state != Refused && (t.confirmed.IsZero() || began.Sub(t.confirmed) >= t.cfg.Expiry) {
+	if t.state == Refused {
+		t.askAt = time.Now().Add(t.cfg.Ask)
+		return
+	}
+	if t.confirmed.IsZero() || began.Sub(t.confirmed) >= t.cfg.Expiry {
 		t.state, t.since = Failing, time.Time{}
 	}
 }
