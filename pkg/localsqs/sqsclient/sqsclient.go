@@ -1,6 +1,14 @@
 // Package sqsclient gives a ready SQS client for a localsqs server over an in-process transport: no sockets, no
 // goroutines, so it works inside testing/synctest bubbles. A call whose context ends returns at once, and whatever it
-// would have received goes back to its queue.
+// would have received goes back to its queue. In a bubble, make the server and the client inside it, and close the server
+// before the bubble ends:
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		server := localsqs.New(localsqs.Options{})
+//		defer server.Close()
+//		client := sqsclient.New(server)
+//		// thirty seconds of visibility timeout now pass in no time, and end to the nanosecond
+//	})
 package sqsclient
 
 import (

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagefleet/stagefleet/pkg/localsqs"
+)
+
+const sqsHelp = `sqs runs the embedded SQS server alone, for any SDK or the AWS CLI v2 (set AWS_ENDPOINT_URL_SQS to its
+address). Metrics are under /metrics. Without --dir everything is forgotten when it stops.
+
+--fault breaks calls on purpose: rules separated by semicolons, each an effect (fail, throttle, delay, drop, lose,
+partial, duplicate), optionally a colon and settings: action, queue, nth, share, times, delay; seed=N makes it repeatable.`
+
+// sqsGCPercent bounds the server's memory: it is mostly messages, which the usual target of 100 would double.
+const sqsGCPercent = 50
+
+func newSQS() *cobra.Command {
+	var cfg localsqs.ServeConfig
+	var faults string
+	cmd := &cobra.Command{
+		Use: "sqs", Short: "Run the embedded SQS server alone", Long: sqsHelp, Args: usage(cobra.NoArgs),
+		Example: "  fleet sqs --dir .sqs\n  fleet sqs --fault 'throttle:action=ReceiveMessage,share=0.1; delay:delay=300ms,queue=jobs; seed=7'",
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if cfg.Options.Faults, err = localsqs.ParseFaults(faults); err != nil {
+				return usageError{fmt.Errorf("--fault: %w", err)}
+			}
+			debug.SetGCPercent(sqsGCPercent)
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			context.AfterFunc(ctx, stop) // a second signal ends the process at once
+			cfg.Ready = func(addr net.Addr) { fmt.Fprintf(cmd.OutOrStdout(), "SQS answers at http://%s\n", addr) }
+			return localsqs.Serve(ctx, cfg)
+		},
+	}
+	cmd.Flags().StringVar(&cfg.Addr, "addr", localsqs.DefaultAddr, "address to listen on, host:port")
+	cmd.Flags().StringVar(&cfg.Dir, "dir", "", "folder that keeps the queues across restarts; empty keeps them in memory")
+	cmd.Flags().StringVar(&faults, "fault", "", "faults to inject, see above")
+	return cmd
+}
