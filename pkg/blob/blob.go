@@ -57,6 +57,8 @@ func Open(ctx context.Context, address string) (Store, error) {
 	switch u.Scheme {
 	case "file":
 		return NewFolder(u.Path)
+	case "s3":
+		return openS3(ctx, u.Host, strings.Trim(u.Path, "/"))
 	default:
 		return nil, fmt.Errorf("object store scheme %q must be file or s3", u.Scheme)
 	}
@@ -88,13 +90,13 @@ func isForeign(r rune) bool {
 // TypeOf returns the media type that an object gets from the extension of its key. The table is fixed, so
 // that the answer does not depend on the machine.
 func TypeOf(key string) string {
-	if t, ok := types[path.Ext(key)]; ok {
+	if t, ok := mediaTypes[path.Ext(key)]; ok {
 		return t
 	}
 	return "application/octet-stream"
 }
 
-var types = map[string]string{
+var mediaTypes = map[string]string{
 	".json": "application/json",
 	".html": "text/html; charset=utf-8",
 	".txt":  "text/plain; charset=utf-8",

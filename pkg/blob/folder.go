@@ -104,21 +104,40 @@ func (f *Folder) file(key string) string { return filepath.Join(f.root, filepath
 // place moves a finished file under its key, and returns when the name is on disk too.
 func (f *Folder) place(name, key string) error {
 	target := f.file(key)
+	made := missing(filepath.Dir(target))
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return fmt.Errorf("make an object's folder: %w", err)
 	}
 	if err := os.Rename(name, target); err != nil {
 		return fmt.Errorf("place an object: %w", err)
 	}
-	dir, err := os.Open(filepath.Dir(target))
-	if err != nil {
-		return fmt.Errorf("place an object: %w", err)
-	}
-	defer dir.Close()
-	if err := dir.Sync(); err != nil {
-		return fmt.Errorf("sync an object's folder: %w", err)
+	for _, dir := range append(made, filepath.Dir(target)) {
+		if err := syncDir(dir); err != nil {
+			return fmt.Errorf("sync an object's folder: %w", err)
+		}
 	}
 	return nil
+}
+
+// missing returns the folders that will get a new entry when path is made.
+func missing(path string) []string {
+	var parents []string
+	for {
+		if _, err := os.Stat(path); err == nil || path == filepath.Dir(path) {
+			return parents
+		}
+		path = filepath.Dir(path)
+		parents = append(parents, path)
+	}
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
 }
 
 type folderWriter struct {

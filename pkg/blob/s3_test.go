@@ -1,0 +1,190 @@
+package blob
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+)
+
+// bucket is as much of S3 as a store uses. fail, if set, breaks requests that it returns true for.
+type bucket struct {
+	*httptest.Server
+	mu      sync.Mutex
+	objects map[string][]byte
+	uploads map[string]map[string][]byte // id, part number
+	fail    func(*http.Request) bool
+}
+
+func newBucket(t *testing.T) *bucket {
+	t.Helper()
+	b := &bucket{objects: map[string][]byte{}, uploads: map[string]map[string][]byte{}}
+	b.Server = httptest.NewServer(b)
+	t.Cleanup(b.Close)
+	return b
+}
+
+func inBucket(t *testing.T, b *bucket, prefix string) *S3 {
+	t.Helper()
+	client := s3.New(s3.Options{BaseEndpoint: &b.URL, UsePathStyle: true, Region: "eu-west-1", RetryMaxAttempts: 1,
+		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")})
+	s, err := NewS3(client, "bucket", prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	if strings.HasPrefix(r.Header.Get("Content-Encoding"), "aws-chunked") {
+		body = dechunk(body)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fail != nil && b.fail(r) {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	key, query := r.URL.Path, r.URL.Query()
+	id := query.Get("uploadId")
+	switch {
+	case r.Method == http.MethodPost && query.Has("uploads"):
+		id := fmt.Sprint("upload-", len(b.uploads))
+		b.uploads[id] = map[string][]byte{}
+		_, _ = fmt.Fprintf(w, `<InitiateMultipartUploadResult><UploadId>%s</UploadId></InitiateMultipartUploadResult>`, id)
+	case r.Method == http.MethodPut && id != "":
+		b.uploads[id][query.Get("partNumber")] = body
+		w.Header().Set("ETag", `"`+query.Get("partNumber")+`"`)
+	case r.Method == http.MethodPost && id != "":
+		b.complete(w, key, id, body)
+	case r.Method == http.MethodDelete && id != "":
+		delete(b.uploads, id)
+		w.WriteHeader(http.StatusNoContent)
+	case r.Method == http.MethodPut && r.Header.Get("X-Amz-Copy-Source") != "":
+		source, _ := url.PathUnescape(r.Header.Get("X-Amz-Copy-Source"))
+		content, ok := b.objects["/"+source]
+		if !ok {
+			missingKey(w)
+			return
+		}
+		b.objects[key] = content
+		_, _ = io.WriteString(w, `<CopyObjectResult><ETag>"x"</ETag></CopyObjectResult>`)
+	case r.Method == http.MethodPut:
+		b.objects[key] = body
+	case r.Method == http.MethodGet:
+		content, ok := b.objects[key]
+		if !ok {
+			missingKey(w)
+			return
+		}
+		_, _ = w.Write(content)
+	default:
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	}
+}
+
+func (b *bucket) complete(w http.ResponseWriter, key, id string, body []byte) {
+	var order struct {
+		Part []struct{ PartNumber, ETag string }
+	}
+	if err := xml.Unmarshal(body, &order); err != nil || len(order.Part) != len(b.uploads[id]) {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	var whole []byte
+	for _, p := range order.Part {
+		whole = append(whole, b.uploads[id][p.PartNumber]...)
+	}
+	b.objects[key] = whole
+	delete(b.uploads, id)
+	_, _ = io.WriteString(w, `<CompleteMultipartUploadResult><ETag>"x"</ETag></CompleteMultipartUploadResult>`)
+}
+
+func missingKey(w http.ResponseWriter) {
+	w.WriteHeader(http.StatusNotFound)
+	_, _ = io.WriteString(w, `<Error><Code>NoSuchKey</Code><Message>none</Message></Error>`)
+}
+
+// dechunk undoes the SDK's own framing of uploads.
+func dechunk(body []byte) []byte {
+	var out []byte
+	for {
+		head, rest, ok := strings.Cut(string(body), "\r\n")
+		var size int
+		if _, err := fmt.Sscanf(head, "%x", &size); !ok || err != nil || size == 0 || size > len(rest) {
+			return out
+		}
+		out = append(out, rest[:size]...)
+		body = []byte(strings.TrimPrefix(rest[size:], "\r\n"))
+	}
+}
+
+func TestASmallObjectIsOneRequestAndALargeOneAnUploadInParts(t *testing.T) {
+	b := newBucket(t)
+	s := inBucket(t, b, "")
+	var requests []string
+	b.fail = func(r *http.Request) bool { requests = append(requests, r.Method); return false }
+	put(t, s, "small", []byte("x"))
+	put(t, s, "large", make([]byte, 2*PartSize+1))
+	if got := strings.Join(requests, " "); got != "PUT POST PUT PUT PUT POST" {
+		t.Fatalf("requests: %s", got)
+	}
+	if b.objects["/bucket/small"] == nil || len(b.objects["/bucket/large"]) != 2*PartSize+1 {
+		t.Fatal("the keys are not where they should be")
+	}
+}
+
+func TestAnUploadThatFailsIsGivenBack(t *testing.T) {
+	b := newBucket(t)
+	s := inBucket(t, b, "p")
+	ctx, cancel := context.WithCancel(t.Context())
+	w, err := s.Create(ctx, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(make([]byte, PartSize)); err != nil {
+		t.Fatal(err)
+	}
+	b.fail = func(r *http.Request) bool { return r.Method == http.MethodPost }
+	if _, err := w.Commit(); err == nil || errors.Is(err, ErrNotFound) {
+		t.Fatalf("got %v", err)
+	}
+	cancel()
+	if len(b.uploads) != 0 || len(b.objects) != 0 {
+		t.Fatalf("left %d uploads and %d objects", len(b.uploads), len(b.objects))
+	}
+}
+
+func TestALostConnectionIsNotAMissingObject(t *testing.T) {
+	b := newBucket(t)
+	s := inBucket(t, b, "p")
+	b.fail = func(*http.Request) bool { return true }
+	if _, err := s.Open(t.Context(), "k"); err == nil || errors.Is(err, ErrNotFound) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestAFetchedObjectIsFetchedOnce(t *testing.T) {
+	b := newBucket(t)
+	s := inBucket(t, b, "p")
+	put(t, s, "k", []byte("content"))
+	fetches := 0
+	b.fail = func(*http.Request) bool { fetches++; return false }
+	dir := t.TempDir()
+	first, err1 := s.Path(t.Context(), "k", dir)
+	second, err2 := s.Path(t.Context(), "k", dir)
+	if first != second || err1 != nil || err2 != nil || fetches != 1 {
+		t.Fatalf("got %s and %s after %d fetches, %v, %v", first, second, fetches, err1, err2)
+	}
+}
