@@ -16,7 +16,7 @@ setup: ## install the tools the stages run (apt; asks dpkg first)
 build: ## build bin/fleet and bin/workers/NAME
 	@mkdir -p bin/workers
 	go build -o bin/fleet ./cmd/fleet
-	@for s in $(STAGES); do go build -o bin/workers/$$s ./workers/$$s || exit 1; done
+	go build -o bin/workers/ $(addprefix ./workers/,$(STAGES))
 
 demo: setup build ## a recording becomes captioned clips, measured (SCRIPT=file for your own words)
 	go run ./demo -script $(SCRIPT)
