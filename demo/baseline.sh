@@ -55,7 +55,7 @@ probe() {
 	wait
 
 	# publish: what is in the folder, and what made it
-	for clip in clip*.mp4; do probe "$clip" "$clip.json"; done
+	for clip in clip*.mp4; do [ ! -e "$clip" ] || probe "$clip" "$clip.json"; done
 	sha256sum ./*.mp4 ./*.jpg ./*.txt >sums
 	{
 		ffmpeg -version

@@ -34,21 +34,35 @@ func prepare(ctx context.Context, script string) (film, error) {
 	if err != nil {
 		return film{}, err
 	}
+	if err := os.MkdirAll(cacheDir, 0o755); err != nil {
+		return film{}, fmt.Errorf("make the cache: %w", err)
+	}
+	cache, err := os.OpenRoot(cacheDir)
+	if err != nil {
+		return film{}, fmt.Errorf("open the cache: %w", err)
+	}
+	defer cache.Close()
 	sum := sha256.Sum256(append(text, look...))
-	cache, err := filepath.Abs(filepath.Join(cacheDir, hex.EncodeToString(sum[:8])))
+	key := hex.EncodeToString(sum[:8])
+	path, err := filepath.Abs(filepath.Join(cacheDir, key, strings.TrimSuffix(filepath.Base(script), filepath.Ext(script))+".mp4"))
 	if err != nil {
 		return film{}, fmt.Errorf("find the cache: %w", err)
 	}
-	f := film{path: filepath.Join(cache, strings.TrimSuffix(filepath.Base(script), filepath.Ext(script))+".mp4")}
-	known := filepath.Join(cache, "truth.json")
-	if raw, err := os.ReadFile(known); err == nil && json.Unmarshal(raw, &f.truth) == nil {
+	return cached(ctx, cache, key, film{path: path}, turns)
+}
+
+// cached generates a recording unless the cache has it.
+func cached(ctx context.Context, cache *os.Root, key string, f film, turns []sample.Turn) (film, error) {
+	known := filepath.Join(key, "truth.json")
+	if raw, err := cache.ReadFile(known); err == nil && json.Unmarshal(raw, &f.truth) == nil {
 		fmt.Printf("recording %s, as generated before\n", f.path)
 		return f, nil
 	}
 	fmt.Printf("generating a recording of %d turns ...\n", len(turns))
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return film{}, fmt.Errorf("make the cache: %w", err)
+	if err := cache.MkdirAll(key, 0o755); err != nil {
+		return film{}, fmt.Errorf("make a place in the cache: %w", err)
 	}
+	var err error
 	if f.truth, err = sample.Generate(ctx, turns, f.path); err != nil {
 		return film{}, err
 	}
@@ -57,7 +71,7 @@ func prepare(ctx context.Context, script string) (film, error) {
 		return film{}, fmt.Errorf("encode the truth: %w", err)
 	}
 	// The truth is written last: where it is, the recording is complete.
-	if err := os.WriteFile(known, raw, 0o644); err != nil {
+	if err := cache.WriteFile(known, raw, 0o644); err != nil {
 		return film{}, fmt.Errorf("write the truth: %w", err)
 	}
 	fmt.Printf("recording %s, %.1f s\n", f.path, float64(f.truth.DurationMs)/1000)

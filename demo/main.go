@@ -31,10 +31,10 @@ func main() {
 	bin := flag.String("bin", "bin", "folder of the fleet command, with the workers in workers/")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *script, *bin, *baseline); err != nil {
+	err := run(ctx, *script, *bin, *baseline)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
-		stop()
 		os.Exit(1)
 	}
 }
@@ -52,7 +52,7 @@ func run(ctx context.Context, script, bin string, baseline bool) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\nresult    %s\nopen      %s\n\n", r.folder, filepath.Join(r.folder, "index.html"))
+	fmt.Println()
 	r.times(os.Stdout)
 	fmt.Println("\nThe same by hand, with the bare tools:")
 	bare, err := byHand(ctx, film, r.clips())
@@ -64,7 +64,9 @@ func run(ctx context.Context, script, bin string, baseline bool) error {
 		return err
 	}
 	fmt.Println()
-	if !report(os.Stdout, checks, filepath.Clean(script) == ownScript) {
+	holds := report(os.Stdout, checks, filepath.Clean(script) == ownScript)
+	fmt.Printf("\nresult    %s\nopen      %s\n", r.folder, filepath.Join(r.folder, "index.html"))
+	if !holds {
 		return errors.New("not every number holds")
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/stagefleet/stagefleet/pkg/outcome"
 	"github.com/stagefleet/stagefleet/pkg/recording"
@@ -25,13 +26,18 @@ func (o Objects) ReadJSON(ctx context.Context, obj recording.Object, v any) erro
 
 // WriteJSON keeps v as a JSON object of the attempt under name.
 func (o Objects) WriteJSON(ctx context.Context, name string, v any) (recording.Object, error) {
+	return o.Write(ctx, name, func(w io.Writer) error { return json.NewEncoder(w).Encode(v) })
+}
+
+// Write keeps what content writes as an object of the attempt under name.
+func (o Objects) Write(ctx context.Context, name string, content func(io.Writer) error) (recording.Object, error) {
 	out, err := o.Create(ctx, name)
 	if err != nil {
 		return recording.Object{}, err
 	}
-	defer out.Abort()
-	if err := json.NewEncoder(out).Encode(v); err != nil {
-		return recording.Object{}, fmt.Errorf("encode a JSON object: %w", err)
+	defer func() { _ = out.Abort() }() // nothing to undo after Commit
+	if err := content(out); err != nil {
+		return recording.Object{}, fmt.Errorf("write an object: %w", err)
 	}
 	return out.Commit()
 }

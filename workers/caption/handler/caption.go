@@ -55,10 +55,10 @@ func write(ctx context.Context, t task, said []recording.Said) (recording.Captio
 	}
 	all := whole(said, in.Media.Facts.DurationMs)
 	var err error
-	if head.SRT, err = keep(ctx, t, "transcript.srt", recording.SRT(all)); err != nil {
+	if head.SRT, err = t.Objects.Write(ctx, "transcript.srt", plainText(recording.SRT(all))); err != nil {
 		return head, err
 	}
-	if head.VTT, err = keep(ctx, t, "transcript.vtt", recording.WebVTT(all)); err != nil {
+	if head.VTT, err = t.Objects.Write(ctx, "transcript.vtt", plainText(recording.WebVTT(all))); err != nil {
 		return head, err
 	}
 	head.Transcript, err = t.Objects.WriteJSON(ctx, "transcript.json", recording.Transcript{
@@ -68,16 +68,11 @@ func write(ctx context.Context, t task, said []recording.Said) (recording.Captio
 	return head, err
 }
 
-func keep(ctx context.Context, t task, name, content string) (recording.Object, error) {
-	out, err := t.Objects.Create(ctx, name)
-	if err != nil {
-		return recording.Object{}, err
+func plainText(s string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.WriteString(w, s)
+		return err
 	}
-	defer out.Abort()
-	if _, err := io.WriteString(out, content); err != nil {
-		return recording.Object{}, err
-	}
-	return out.Commit()
 }
 
 // whole captions the recording; a cue never spans two turns.

@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	"github.com/stagefleet/stagefleet/pkg/blob"
+	"github.com/stagefleet/stagefleet/pkg/outcome"
 	"github.com/stagefleet/stagefleet/pkg/provider"
 	"github.com/stagefleet/stagefleet/pkg/recording"
 	"github.com/stagefleet/stagefleet/pkg/worker"
+	"github.com/stagefleet/stagefleet/pkg/workertest"
 )
 
 type model func(provider.Question) (json.RawMessage, error)
@@ -70,17 +72,26 @@ func TestAFailingModelFailsTheAttempt(t *testing.T) {
 	}
 }
 
-func TestSilenceGivesNoClipsAndNoSoundGivesSpreadOnes(t *testing.T) {
-	for hasAudio, want := range map[bool]int{true: 0, false: 3} {
-		in := given(t)
-		var err error
-		if in.Input.Words, err = in.Objects.WriteJSON(t.Context(), "none.json", []recording.Word{}); err != nil {
-			t.Fatal(err)
-		}
-		in.Input.Media.Facts.HasAudio = hasAudio
-		got, err := handler{provider.Declining{}}.Handle(t.Context(), in)
-		if err != nil || len(got.Segments) != want || got.Segments == nil {
-			t.Errorf("with sound %t: %+v, %v", hasAudio, got.Segments, err)
-		}
+func TestSilenceGivesNoClips(t *testing.T) {
+	in := given(t)
+	var err error
+	if in.Input.Words, err = in.Objects.WriteJSON(t.Context(), "none.json", []recording.Word{}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := handler{provider.Declining{}}.Handle(t.Context(), in)
+	if err != nil || len(got.Segments) != 0 || got.Segments == nil {
+		t.Errorf("%+v, %v", got.Segments, err)
+	}
+}
+
+func TestNoSoundGivesSpreadClipsAndAGap(t *testing.T) {
+	objects := workertest.NewObjects(t)
+	none := objects.Put("none.json", []byte("[]"))
+	in := recording.Identified{V: recording.Version, Turns: none}
+	in.Transcribed = recording.Transcribed{V: recording.Version, Words: none, Engine: "none"}
+	in.Media = recording.Media{V: recording.Version, Source: none, Demuxer: "mov", Facts: recording.Facts{DurationMs: 60_000, HasVideo: true, Width: 640, Height: 360}}
+	got := workertest.Handle(t, New, workertest.Case[recording.Identified]{Input: in, Objects: objects})
+	if got.Verdict.Kind != outcome.KindDone || len(got.Output.Segments) != 3 || len(got.Gaps) != 1 || got.Gaps[0].Code != GapUnranked {
+		t.Errorf("%+v, gaps %+v, verdict %+v", got.Output.Segments, got.Gaps, got.Verdict)
 	}
 }

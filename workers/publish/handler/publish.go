@@ -41,7 +41,7 @@ func (h *handler) Handle(ctx context.Context, t task) (recording.Result, error) 
 	if err := c.collect(ctx); err != nil {
 		return recording.Result{}, err
 	}
-	index, err := c.write(ctx, "index.html", func(w io.Writer) error { return page.Execute(w, view(m, transcript)) })
+	index, err := t.Objects.Write(ctx, "index.html", func(w io.Writer) error { return page.Execute(w, view(m, transcript)) })
 	if err != nil {
 		return recording.Result{}, err
 	}
@@ -94,7 +94,7 @@ func (c collector) collect(ctx context.Context) error {
 		return fmt.Errorf("write speakers.json: %w", err)
 	}
 	c.manifest.Files = append(c.manifest.Files, file("speakers.json", speakers))
-	summary, err := c.write(ctx, "summary.txt", func(w io.Writer) error {
+	summary, err := c.t.Objects.Write(ctx, "summary.txt", func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%s\n\n%s\n", head.Title, head.Summary)
 		return err
 	})
@@ -124,16 +124,4 @@ func (c collector) link(ctx context.Context, obj recording.Object, name string) 
 	}
 	c.manifest.Files = append(c.manifest.Files, file(name, linked))
 	return nil
-}
-
-func (c collector) write(ctx context.Context, name string, content func(io.Writer) error) (recording.Object, error) {
-	out, err := c.t.Objects.Create(ctx, name)
-	if err != nil {
-		return recording.Object{}, fmt.Errorf("write %s: %w", name, err)
-	}
-	defer out.Abort()
-	if err := content(out); err != nil {
-		return recording.Object{}, fmt.Errorf("write %s: %w", name, err)
-	}
-	return out.Commit()
 }
