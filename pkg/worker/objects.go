@@ -60,7 +60,7 @@ func (o Objects) Put(ctx context.Context, name, file string) (recording.Object, 
 	if err != nil {
 		return recording.Object{}, err
 	}
-	defer out.Abort()
+	defer func() { _ = out.Abort() }() // nothing to undo after Commit
 	if _, err := io.Copy(out, in); err != nil {
 		return recording.Object{}, fmt.Errorf("copy the file to keep: %w", err)
 	}

@@ -146,7 +146,7 @@ func (s *scene) start(env ...string) *process {
 	if err := p.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	go func() { defer close(p.exited); _ = p.Cmd.Wait() }() // the exit code is read from the state
+	go func() { defer close(p.exited); _ = p.Wait() }() // the exit code is read from the state
 	s.t.Cleanup(func() {
 		_ = p.Process.Kill()
 		<-p.exited

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel"
 	"go.uber.org/zap"
 
 	"github.com/stagefleet/stagefleet/pkg/blob"
@@ -110,64 +108,6 @@ func (p Program) join(ctx context.Context, r Resources) (*service, error) {
 		return nil, errors.Join(err, s.scratch.remove())
 	}
 	return s, nil
-}
-
-// poolConfig says the stage's settings in the pool's terms.
-func (s *service) poolConfig(run execute) pool.Config {
-	r, st := s.res, s.res.Settings.Stage
-	d := st.Durations
-	x := &executor{
-		run: run, store: r.Record, objects: r.Objects, scratch: s.scratch.path,
-		limit: st.Profile.MaxInput, call: s.breaker.Do, log: r.Log,
-	}
-	return pool.Config{
-		Name: st.Name, Handler: x.handle, Slots: st.Profile.Slots,
-		Visibility: d.Visibility, Beat: d.Beat, Wait: d.Poll, TimeLimit: st.Profile.TimeLimit,
-		Drain: d.Drain, Grace: d.Grace, Settle: d.Settle,
-		MaxReceives: st.Retry.MaxReceives,
-		Ledger:      newLedger(r.Record, outbound.New(r.Queue), r.Settings, r.ID, r.Log),
-		Gates:       []pool.Gate{s.control, s.breaker, s.protection}, Protector: s.protection,
-		Log: r.Log, Metrics: r.Metrics, Tracer: otel.GetTracerProvider(),
-	}
-}
-
-// cooldownJitter keeps the workers of a fleet from probing a dependency at once.
-const cooldownJitter = 0.3
-
-func (s *service) breakerConfig() breaker.Config {
-	b := s.res.Settings.Stage.Breaker
-	return breaker.Config{
-		Name: s.res.Settings.Stage.Name, Window: b.Window, Ratio: b.Ratio, MinSamples: b.MinSamples,
-		Cooldown: b.Open, Jitter: cooldownJitter, Log: s.res.Log, Metrics: s.res.Metrics,
-		OnChange: func(_, _ breaker.State) { s.look() },
-	}
-}
-
-// protectConfig bounds continuous protection by the longest attempt: a task that
-// is never without it cannot be deployed over.
-func (s *service) protectConfig() protect.Config {
-	st := s.res.Settings.Stage
-	return protect.Config{
-		Endpoint: s.res.Agent, Expiry: st.Durations.Protection, Longest: st.Profile.TimeLimit,
-		Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, // calls are minutes apart
-		Log:    s.res.Log, Metrics: s.res.Metrics,
-	}
-}
-
-func (s *service) controlConfig() control.Config {
-	st := s.res.Settings.Stage
-	return control.Config{
-		Stage: st.Name, Switch: s.res.Switch, Record: pauses{s.res.Record},
-		Wait: st.Durations.Poll, Retention: st.Durations.Retention, Log: s.res.Log, Metrics: s.res.Metrics,
-	}
-}
-
-// look asks for an early report of the status. It never blocks.
-func (s *service) look() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
 }
 
 func queueURLs(ctx context.Context, r Resources) (own, dead string, err error) {

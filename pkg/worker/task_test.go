@@ -95,7 +95,7 @@ func TestAnAttemptWritesUnderItsOwnKeyOnly(t *testing.T) {
 		for _, name := range []string{"../x", "../../../x", "/../../x"} {
 			if w, err := task.Objects.Create(ctx, name); err == nil {
 				t.Errorf("%s accepted", name)
-				w.Abort()
+				_ = w.Abort()
 			}
 		}
 		return nil

@@ -23,7 +23,7 @@ func stages() stage.Pipeline {
 	return stage.Pipeline{
 		{Name: "read", Summary: "s", Next: "split"},
 		{Name: "split", Summary: "s", Next: "cut", FanOut: true},
-		{Name: "cut", Summary: "s", Next: "merge", Queue: stage.Standard, Profile: stage.Profile{Slots: 4}},
+		{Name: "cut", Summary: "s", Next: "merge", Queue: stage.Standard, Profile: stage.Profile{Slots: 4}, Breaker: stage.Breaker{MinSamples: 2}},
 		{Name: "merge", Summary: "s", Join: true},
 	}
 }
@@ -296,7 +296,7 @@ func TestGapsEndAJobCompletedWithGaps(t *testing.T) {
 }
 
 // longAfter is beyond every wait, lease and visibility of the stages.
-const longAfter = 15 * time.Minute
+const longAfter = 8 * time.Minute
 
 func noDeadLetters(t *testing.T, fleet *workertest.Fleet) {
 	t.Helper()

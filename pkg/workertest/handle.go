@@ -79,7 +79,7 @@ func (o *Objects) Put(key string, content []byte) recording.Object {
 	if err != nil {
 		o.t.Fatalf("create %s: %v", key, err)
 	}
-	defer w.Abort()
+	defer func() { _ = w.Abort() }() // nothing to undo after Commit
 	if _, err := w.Write(content); err != nil {
 		o.t.Fatalf("write %s: %v", key, err)
 	}

@@ -10,10 +10,9 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// StartTracing makes the process create and carry trace context under the
-// service's name. Spans go to the exporters; with none, only the context travels,
-// so that logs of different stages can still be joined by trace id. The returned
-// function flushes and ends it.
+// StartTracing makes the process create spans under the service's name and carry
+// their context. Spans go to the exporters; with none, only the context travels, for
+// the benefit of services that have some. The returned function flushes and ends it.
 func StartTracing(service, environment string, exporters ...sdktrace.SpanExporter) func(context.Context) error {
 	opts := []sdktrace.TracerProviderOption{sdktrace.WithResource(resource.NewSchemaless(
 		semconv.ServiceName(service), semconv.DeploymentEnvironmentNameKey.String(environment)))}
