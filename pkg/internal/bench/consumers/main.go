@@ -1,0 +1,174 @@
+// Command consumers measures pkg/pool beside a raw SDK loop and other Go consumers of SQS, on one server in one run. Every round gives
+// each of them the same backlog, in shuffled order and in a process of its own, so that CPU and allocations are the consumer's
+// alone. It prints medians over the rounds, and ratios to the raw loop of the same round; trust the ratios.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// plan is what one run does.
+type plan struct {
+	Rounds    int
+	Messages  int
+	BodyBytes int
+	Slots     int
+	Idle      time.Duration
+	Only      string
+	JSON      string
+}
+
+func main() {
+	var p plan
+	serve := flag.Bool("serve", false, "internal: be the server")
+	consume := flag.String("consume", "", "internal: be this consumer")
+	scenario := flag.String("scenario", "", "internal: what it does")
+	url := flag.String("url", "", "internal: the server's URL")
+	flag.IntVar(&p.Rounds, "rounds", 5, "rounds, each with every consumer")
+	flag.IntVar(&p.Messages, "n", 20_000, "messages of one measurement")
+	flag.IntVar(&p.BodyBytes, "body", 1024, "bytes of a message body")
+	flag.IntVar(&p.Slots, "slots", 100, "slots of the pool")
+	flag.DurationVar(&p.Idle, "idle", time.Minute, "length of the idle measurement; 0 leaves it out")
+	flag.StringVar(&p.Only, "only", "", "consumers to measure, comma-separated; empty: all")
+	flag.StringVar(&p.JSON, "json", "", "file for the results; empty: none")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var err error
+	switch {
+	case *serve:
+		err = serveChild()
+	case *consume != "":
+		err = consumeChild(ctx, *consume, *scenario, *url, p)
+	default:
+		err = p.run(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func (p plan) names() []string {
+	if p.Only != "" {
+		return strings.Split(p.Only, ",")
+	}
+	return []string{"raw", "pool", "gocloud", "gocloud-tuned", "watermill-tuned"}
+}
+
+func (p plan) run(ctx context.Context) error {
+	results := results{Machine: machine(), At: time.Now().UTC(), Plan: p}
+	fmt.Println(results.Machine)
+	fmt.Printf("standard queue, %d messages of %d bytes, no-op handlers, %d rounds\n\n", p.Messages, p.BodyBytes, p.Rounds)
+	for round := range p.Rounds {
+		names := slices.Clone(p.names())
+		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		for _, name := range names {
+			m, err := p.measure(ctx, name, "drain", p.Messages)
+			if err != nil {
+				return fmt.Errorf("measure %s: %w", name, err)
+			}
+			m.Round = round
+			results.Drain = append(results.Drain, m)
+		}
+	}
+	results.printDrain(os.Stdout)
+	if err := p.others(ctx, &results); err != nil {
+		return err
+	}
+	return results.write(p.JSON)
+}
+
+// others are the short scenarios, of which the counts matter.
+func (p plan) others(ctx context.Context, r *results) error {
+	for _, name := range p.names() {
+		m, err := p.measure(ctx, name, "mixed", 501)
+		if err != nil {
+			return fmt.Errorf("measure %s, mixed: %w", name, err)
+		}
+		r.Mixed = append(r.Mixed, m)
+	}
+	r.printMixed(os.Stdout)
+	if m, err := p.measure(ctx, "pool", "stop", 3000); err != nil {
+		return fmt.Errorf("measure stop: %w", err)
+	} else {
+		r.Stop = &m
+	}
+	if p.Idle > 0 {
+		m, err := p.measure(ctx, "pool", "idle", 0)
+		if err != nil {
+			return fmt.Errorf("measure idle: %w", err)
+		}
+		r.Idle = &m
+	}
+	r.printPool(os.Stdout)
+	return nil
+}
+
+// measure runs one consumer against a fresh server with n messages.
+func (p plan) measure(ctx context.Context, name, scenario string, n int) (measurement, error) {
+	server, err := startServer(ctx)
+	if err != nil {
+		return measurement{}, err
+	}
+	defer server.stop()
+	if err := server.fill(n, p.BodyBytes); err != nil {
+		return measurement{}, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return measurement{}, err
+	}
+	cmd := exec.CommandContext(ctx, self, "-consume", name, "-scenario", scenario, "-url", server.url,
+		"-n", fmt.Sprint(n), "-slots", fmt.Sprint(p.Slots), "-idle", p.Idle.String())
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return measurement{}, err
+	}
+	var m measurement
+	if err := json.Unmarshal(out, &m); err != nil {
+		return measurement{}, fmt.Errorf("decode result %q: %w", out, err)
+	}
+	m.Name = name
+	m.Counts, err = server.counts()
+	return m, err
+}
+
+func machine() string {
+	model := "unknown CPU"
+	info, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(info)) {
+		if rest, ok := strings.CutPrefix(line, "model name"); ok {
+			model = strings.TrimSpace(strings.TrimLeft(rest, "\t: "))
+			break
+		}
+	}
+	return fmt.Sprintf("%s, %d cores, %s", model, runtime.NumCPU(), runtime.Version())
+}
+
+func (r *results) write(path string) error {
+	if path == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
+}
