@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"bytes"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -120,13 +121,13 @@ func missingKey(w http.ResponseWriter) {
 func dechunk(body []byte) []byte {
 	var out []byte
 	for {
-		head, rest, ok := strings.Cut(string(body), "\r\n")
+		head, rest, ok := bytes.Cut(body, []byte("\r\n"))
 		var size int
-		if _, err := fmt.Sscanf(head, "%x", &size); !ok || err != nil || size == 0 || size > len(rest) {
+		if _, err := fmt.Sscanf(string(head), "%x", &size); !ok || err != nil || size == 0 || size > len(rest) {
 			return out
 		}
 		out = append(out, rest[:size]...)
-		body = []byte(strings.TrimPrefix(rest[size:], "\r\n"))
+		body = bytes.TrimPrefix(rest[size:], []byte("\r\n"))
 	}
 }
 
