@@ -26,7 +26,7 @@ import (
 const (
 	startLimit = 30 * time.Second
 	stopLimit  = 60 * time.Second // beyond the workers' stop timeout
-	jobLimit   = 3 * time.Minute
+	jobLimit   = 4 * time.Minute
 )
 
 // fleet is one `fleet up`.

@@ -29,7 +29,7 @@ var inputs = map[string]input{
 	"cut before its index":       {cutBeforeIndex, "late-index.mp4", job.Rejected, 0},
 	"cut in the middle":          {cutInTheMiddle, "half.mp4", job.CompletedWithGaps, 0},
 	"a picture without sound":    {ffmpeg("-i", "IN", "-an", "-c:v", "copy"), "silent-film.mp4", job.CompletedWithGaps, 0},
-	"sound without a picture":    {ffmpeg("-i", "IN", "-vn", "-c:a", "copy"), "radio.m4a", job.Completed, 1},
+	"sound without a picture":    {ffmpeg("-i", "IN", "-vn", "-c:a", "copy", "-t", "17"), "radio.m4a", job.Completed, 1},
 	"ten minutes of silence":     {ffmpeg("-f", "lavfi", "-i", "color=size=160x90:rate=5", "-f", "lavfi", "-i", "anullsrc=r=16000:cl=mono", "-t", "600"), "silence.mp4", job.Completed, 0},
 	"a playlist of other files":  {playlist("#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\nfile://SECRET\n#EXT-X-ENDLIST\n"), "local.m3u8", job.Rejected, 0},
 	"a playlist of addresses":    {playlist("#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\nhttp://TRAP/a.ts\n#EXT-X-ENDLIST\n"), "remote.m3u8", job.Rejected, 0},

@@ -36,6 +36,7 @@ func TestAFleetThatCannotComeUpSaysWhyInOneSentence(t *testing.T) {
 }
 
 func TestASecondSignalDoesNotWaitForTheDrain(t *testing.T) {
+	t.Parallel()
 	r := drawn(t)
 	f := up(t, t.TempDir())
 	j := f.submit(r.file)

@@ -85,6 +85,7 @@ func eachClipOnce(t *testing.T, j job.Job, m manifest) {
 }
 
 func TestARecordingBecomesCaptionedClips(t *testing.T) {
+	t.Parallel()
 	r := drawn(t)
 	f := up(t, t.TempDir())
 	stdout, code := f.command("submit", r.file, "--wait", "--target", "the talk")

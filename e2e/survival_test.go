@@ -16,6 +16,7 @@ import (
 const recoveryLimit = 30 * time.Second
 
 func TestAJobSurvivesTwoKilledWorkers(t *testing.T) {
+	t.Parallel()
 	r := drawn(t)
 	f := up(t, t.TempDir())
 	j := f.submit(r.file)
@@ -73,6 +74,7 @@ func (f *fleet) killAndRecover(id, stage string) {
 }
 
 func TestAStoppedFleetGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
 	r := drawn(t)
 	state := t.TempDir()
 	first := up(t, state)
@@ -97,6 +99,7 @@ func TestAStoppedFleetGoesOnWhereItWas(t *testing.T) {
 }
 
 func TestAKilledFleetLeavesNoWorkerAndGoesOn(t *testing.T) {
+	t.Parallel()
 	r := drawn(t)
 	state := t.TempDir()
 	first := up(t, state)
@@ -119,6 +122,7 @@ func TestAKilledFleetLeavesNoWorkerAndGoesOn(t *testing.T) {
 }
 
 func TestANewerVersionSupersedesTheRunningOne(t *testing.T) {
+	t.Parallel()
 	r := drawn(t)
 	f := up(t, t.TempDir())
 	one := f.submit(r.file, "--target", "talk")

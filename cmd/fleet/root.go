@@ -121,8 +121,7 @@ func printJSON(cmd *cobra.Command, value any) error {
 
 // withoutResult is the error of a job that ended with nothing to show.
 func withoutResult(j job.Job) error {
-	switch j.State {
-	case job.Completed, job.CompletedWithGaps:
+	if j.State == job.Completed || j.State == job.CompletedWithGaps {
 		return nil
 	}
 	return fmt.Errorf("%w: job %s is %s", errNoResult, j.ID, words(j.State))

@@ -95,7 +95,7 @@ func openRegular(path string) (*os.File, error) {
 }
 
 func regular(path string, info fs.FileInfo) error {
-	kind := ""
+	var kind string
 	switch mode := info.Mode(); {
 	case mode.IsRegular():
 		return nil

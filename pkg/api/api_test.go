@@ -273,7 +273,7 @@ func TestAnUploadThatBreaksOffMakesNoJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := decode(t, response); p["code"] != "broken_upload" || response.StatusCode != 400 {
+	if p := decode(t, response); p["code"] != "broken_upload" || response.StatusCode != http.StatusBadRequest {
 		t.Errorf("= %d %v", response.StatusCode, p)
 	}
 	if len(b.submitted) != 0 || len(b.objects(t)) != 0 {

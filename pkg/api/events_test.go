@@ -157,7 +157,7 @@ func TestAFleetThatIsNotThereIsUnreachable(t *testing.T) {
 	other, _ := net.Listen("tcp", "127.0.0.1:0")
 	stranger := &http.Server{Handler: http.NotFoundHandler()}
 	go func() { _ = stranger.Serve(other) }()
-	defer stranger.Close()
+	defer func() { _ = stranger.Close() }()
 	client := api.NewClient(other.Addr().String())
 	defer client.Close()
 	if _, err := client.Stages(t.Context()); !errors.Is(err, api.ErrUnreachable) {

@@ -116,7 +116,9 @@ func (s *Server) Run(ctx context.Context, listener net.Listener, grace time.Dura
 	if err != nil {
 		err = errors.Join(err, server.Close())
 	}
-	<-failed
+	if ended := <-failed; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, fmt.Errorf("serve the API: %w", ended))
+	}
 	return err
 }
 

@@ -273,7 +273,7 @@ func TestTheServersLogMovesAsideAtItsLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.close()
+	defer func() { _ = l.close() }()
 	for _, line := range []string{"in\n", "over\n"} {
 		if _, err := io.WriteString(l, line); err != nil {
 			t.Fatal(err)
