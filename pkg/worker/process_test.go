@@ -344,6 +344,48 @@ func TestAWorkerAnswersHealthChecks(t *testing.T) {
 	})
 }
 
+func TestABusyWorkerIsProtectedAndAStoppingOneMakesNoCalls(t *testing.T) {
+	s := newScene(t)
+	var mu sync.Mutex
+	var calls []string
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		calls = append(calls, r.Method+" "+r.URL.Path+" "+string(body))
+		fmt.Fprint(w, `{"protection":{"ProtectionEnabled":true,"ExpirationDate":"2030-01-01T00:00:00Z"}}`)
+	}))
+	t.Cleanup(agent.Close)
+	id := s.submit("wait")
+	p := s.start("ECS_AGENT_URI=" + agent.URL + "/api/task")
+	s.started(id, 1)
+	p.signal(syscall.SIGTERM)
+	p.code()
+	mu.Lock()
+	defer mu.Unlock()
+	if want := `[PUT /api/task/task-protection/v1/state {"ProtectionEnabled":true,"ExpiresInMinutes":120}]`; fmt.Sprint(calls) != want {
+		t.Errorf("calls %v, want %s", calls, want)
+	}
+}
+
+func TestTheKillSwitchIsAskedBeforeTheFirstReceive(t *testing.T) {
+	s := newScene(t)
+	parameters := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+		fmt.Fprint(w, `{"Parameter":{"Name":"/stagefleet/test/enabled","Value":"{\"stages\":{\"cut\":false}}"}}`)
+	}))
+	t.Cleanup(parameters.Close)
+	id := s.submit("done")
+	s.start(worker.EnvSwitch+"=/stagefleet/test/enabled", "AWS_ENDPOINT_URL_SSM="+parameters.URL)
+	s.until("the worker says that it is paused", func() bool {
+		list, err := s.record.Workers(t.Context(), time.Minute)
+		return err == nil && len(list) == 1 && list[0].Paused
+	})
+	if j := s.job(id); j.State != job.Queued {
+		t.Errorf("job %s, want queued", j.State)
+	}
+}
+
 // output keeps what a process writes.
 type output struct {
 	mu   sync.Mutex

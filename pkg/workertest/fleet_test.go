@@ -107,6 +107,9 @@ func TestPartsAreJoinedInTheirOrder(t *testing.T) {
 		if j.State != job.Completed || !j.Current || j.Version != 1 {
 			t.Errorf("job %+v", j)
 		}
+		if b := fleet.Balance(); b != workertest.Funds-workertest.Price {
+			t.Errorf("balance %d, want the price taken once", b)
+		}
 		if got := fmt.Sprint(s.merges); got != `[{"head":{"Parts":3},"parts":[1,11,21]}]` {
 			t.Errorf("merged %s", got)
 		}
@@ -243,6 +246,9 @@ func TestPoisonIsDeadOnceWithItsReason(t *testing.T) {
 		letters := fleet.DeadLetters("read")
 		if len(letters) != 1 {
 			t.Fatalf("%d dead letters, want 1", len(letters))
+		}
+		if b := fleet.Balance(); b != workertest.Funds {
+			t.Errorf("balance %d, want the price refunded once", b)
 		}
 		if reason := letters[0].MessageAttributes["class"].StringValue; reason == nil || *reason != "bad_state" {
 			t.Errorf("attributes %v", letters[0].MessageAttributes)

@@ -69,6 +69,8 @@ func Pipeline(t testing.TB, o Options) *Fleet {
 		t.Fatalf("open the record: %v", err)
 	}
 	t.Cleanup(func() { check(t, "close the record", record.Close()) })
+	_, err = record.Grant(t.Context(), Tenant, "start", Funds, "test")
+	check(t, "give the tenant funds", err)
 	f := &Fleet{t: t, o: o, Record: record, Objects: NewObjects(t), programs: map[string]worker.Program{}, workers: map[string]*group{}}
 	if f.o.Log == nil {
 		f.o.Log = zap.NewNop()

@@ -16,6 +16,12 @@ import (
 // pollPeriod is how often Wait looks.
 const pollPeriod = 100 * time.Millisecond
 
+// What a Fleet's tenant has at the start, and what a job costs.
+const (
+	Funds = 1000
+	Price = 1
+)
+
 // Submit asks for a job on a version of a target; version 0 is the next one. The
 // input is what the first stage gets.
 func (f *Fleet) Submit(target string, version int64, input any) job.Job {
@@ -25,7 +31,7 @@ func (f *Fleet) Submit(target string, version int64, input any) job.Job {
 	raw := encoded(f.t, input)
 	sum := sha256.Sum256(raw)
 	j, err := f.Record.Submit(f.t.Context(), job.Submission{
-		Tenant: Tenant, Target: target, Version: version, Digest: hex.EncodeToString(sum[:]), Input: raw, First: job.Route(first),
+		Tenant: Tenant, Target: target, Version: version, Digest: hex.EncodeToString(sum[:]), Input: raw, First: job.Route(first), Price: Price,
 	})
 	check(f.t, "submit", err)
 	return j
@@ -64,6 +70,14 @@ func (f *Fleet) WaitFor(id string, condition func(job.Job) bool) job.Job {
 		}
 		<-tick.C
 	}
+}
+
+// Balance returns what the tenant has left: Funds without what unrefunded jobs cost.
+func (f *Fleet) Balance() int64 {
+	f.t.Helper()
+	a, err := f.Record.Account(f.t.Context(), Tenant)
+	check(f.t, "read the account", err)
+	return a.Balance
 }
 
 // Stages returns what an operator sees.
