@@ -96,8 +96,8 @@ func (s Stage) Validate() error {
 
 func (p Profile) check(c *checks) {
 	c.must(p.Slots >= 1, "Profile.Slots", p.Slots, "at least 1")
-	c.must(p.MinTasks >= 0, "Profile.MinTasks", p.MinTasks, "at least 0")
-	c.must(p.MaxTasks >= max(1, p.MinTasks), "Profile.MaxTasks", p.MaxTasks, "at least 1 and MinTasks, %d", p.MinTasks)
+	c.must(p.MinTasks >= 1, "Profile.MinTasks", p.MinTasks, "at least 1")
+	c.must(p.MaxTasks >= p.MinTasks, "Profile.MaxTasks", p.MaxTasks, "at least MinTasks, %d", p.MinTasks)
 	c.must(p.MaxTasks*p.Slots <= p.Ceiling, "Profile.Ceiling", p.Ceiling, "at least MaxTasks x Slots, %d", p.MaxTasks*p.Slots)
 	c.must(p.MaxInput >= 1, "Profile.MaxInput", p.MaxInput, "at least 1 byte")
 	c.must(p.TimeLimit > 0, "Profile.TimeLimit", p.TimeLimit, "above 0")
@@ -119,6 +119,7 @@ func (d Durations) check(c *checks, p Profile) {
 	c.must(d.StopTimeout > d.Drain+d.Grace+d.Settle, "Durations.StopTimeout", d.StopTimeout, "more than Drain + Grace + Settle, %v", d.Drain+d.Grace+d.Settle)
 	c.must(d.StopTimeout <= MaxStopTimeout, "Durations.StopTimeout", d.StopTimeout, "at most %v", MaxStopTimeout)
 	c.must(d.Protection >= MinProtection && d.Protection <= MaxProtection && d.Protection%time.Minute == 0, "Durations.Protection", d.Protection, "whole minutes from %v to %v", MinProtection, MaxProtection)
+	c.must(p.TimeLimit <= MaxVisibility-d.Visibility, "Profile.TimeLimit", p.TimeLimit, "at most what SQS hides a message for, %v, without Visibility, %v", MaxVisibility, d.Visibility)
 	c.must(p.TimeLimit < d.Protection, "Profile.TimeLimit", p.TimeLimit, "less than Durations.Protection, %v", d.Protection)
 	c.must(wholeSeconds(d.Retention) && d.Retention >= MinRetention && d.Retention < MaxRetention, "Durations.Retention", d.Retention, "whole seconds from %v to less than %v", MinRetention, MaxRetention)
 	c.must(wholeSeconds(d.DLQRetention) && d.DLQRetention <= MaxRetention && d.DLQRetention > d.Retention, "Durations.DLQRetention", d.DLQRetention, "whole seconds, more than Retention, %v, and at most %v", d.Retention, MaxRetention)

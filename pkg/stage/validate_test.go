@@ -46,6 +46,10 @@ func TestEveryBrokenBoundIsNamed(t *testing.T) {
 		{"stop timeout equal to the parts of a stop", "cut", "Durations.StopTimeout", func(p stage.Pipeline) { p[2].Durations.StopTimeout = 41 * time.Second }},
 		{"stop timeout above the platform's", "cut", "Durations.StopTimeout", func(p stage.Pipeline) { p[2].Durations.StopTimeout = 121 * time.Second }},
 		{"time limit as long as the protection", "cut", "Profile.TimeLimit", func(p stage.Pipeline) { p[2].Profile.TimeLimit = 2 * time.Hour }},
+		{"time limit beyond what a queue hides a message for", "cut", "Profile.TimeLimit", func(p stage.Pipeline) {
+			p[2].Profile.TimeLimit, p[2].Durations.Protection = 12*time.Hour-7*time.Minute+1, 24*time.Hour
+		}},
+		{"no tasks at all", "cut", "Profile.MinTasks", func(p stage.Pipeline) { p[2].Profile.MinTasks = -1 }},
 		{"protection above two days", "cut", "Durations.Protection", func(p stage.Pipeline) { p[2].Durations.Protection = 2881 * time.Minute }},
 		{"protection in fractions of a minute", "cut", "Durations.Protection", func(p stage.Pipeline) { p[2].Durations.Protection = 2*time.Hour + time.Second }},
 		{"dead letters kept no longer than messages", "cut", "Durations.DLQRetention", func(p stage.Pipeline) { p[2].Durations.DLQRetention = 96 * time.Hour }},

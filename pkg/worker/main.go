@@ -16,13 +16,13 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/pool"
 )
 
-// The exit codes of a worker process.
+// The exit codes of a worker process; 2 is the Go runtime's, for a panic outside a handler.
 const (
 	ExitDone      = 0   // stopped as asked; everything was finished or handed back
 	ExitBroken    = 1   // failed while it ran
-	ExitConfig    = 2   // the environment cannot work; one line says why
 	ExitStart     = 3   // the record, the objects or the queues could not be opened
 	ExitAbandoned = 4   // stopped as asked, but work was left to reappear by itself
+	ExitConfig    = 78  // the environment cannot work; one line says why
 	ExitSignal    = 130 // ended at once by a second signal
 )
 
@@ -46,13 +46,15 @@ func (p Program) main(environ []string, stderr io.Writer) int {
 	ctx, stop := untilStopped(c.ParentFD, log)
 	defer stop()
 	report, err := p.Run(ctx, c, log)
-	code := exitCode(report, err)
+	code := exitCode(ctx, report, err)
 	log.Info("ended", zap.Int("exit", code), zap.Error(err))
 	return code
 }
 
-func exitCode(report pool.Report, err error) int {
+func exitCode(ctx context.Context, report pool.Report, err error) int {
 	switch {
+	case errors.Is(err, ErrStart) && ctx.Err() != nil: // stopped before it had begun
+		return ExitDone
 	case errors.Is(err, ErrStart):
 		return ExitStart
 	case report.Abandoned > 0:
