@@ -3,6 +3,7 @@ package media
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"sync/atomic"
@@ -60,22 +61,17 @@ func isRefused(err error) bool {
 	return false
 }
 
-// apply sets the limits of a process that has just started. It has not read its first argument yet, or is
-// about to: limits also bind what it already holds.
-func (l Limits) apply(pid int) error {
-	cpu := uint64((orDefault(l.CPU, DefaultCPU) + time.Second - 1) / time.Second)
-	for resource, limit := range map[int]unix.Rlimit{
-		unix.RLIMIT_CPU:   {Cur: cpu, Max: cpu + 1}, // SIGXCPU first, SIGKILL for a tool that ignores it
-		unix.RLIMIT_AS:    {Cur: uint64(orDefault(l.Memory, DefaultMemory)), Max: uint64(orDefault(l.Memory, DefaultMemory))},
-		unix.RLIMIT_FSIZE: {Cur: uint64(orDefault(l.File, DefaultFile)), Max: uint64(orDefault(l.File, DefaultFile))},
-		unix.RLIMIT_CORE:  {},
-	} {
-		// A process that has ended already needs no limit.
-		if err := unix.Prlimit(pid, resource, &limit, nil); err != nil && !errors.Is(err, unix.ESRCH) {
-			return err
-		}
-	}
-	return nil
+// wrap returns the command that runs a tool under the limits: prlimit (util-linux) sets them for itself and then becomes the
+// tool. Limits that are set from here on a running process come late when the machine is busy.
+func (l Limits) wrap(prlimit, path string, args []string) []string {
+	cpu := (orDefault(l.CPU, DefaultCPU) + time.Second - 1) / time.Second
+	return append([]string{
+		prlimit,
+		fmt.Sprintf("--cpu=%d:%d", cpu, cpu+1), // SIGXCPU first, SIGKILL for a tool that ignores it
+		fmt.Sprintf("--as=%d", orDefault(l.Memory, DefaultMemory)),
+		fmt.Sprintf("--fsize=%d", orDefault(l.File, DefaultFile)),
+		"--core=0", "--", path,
+	}, args...)
 }
 
 func orDefault[T ~int64](v, def T) T {

@@ -36,7 +36,7 @@ const (
 	DefaultMemory = 2 << 30
 	DefaultFile   = 4 << 30
 
-	Niceness  = 10              // below the process that beats and settles
+	Niceness  = 10              // steps below the process that beats and settles
 	KillGrace = 2 * time.Second // from SIGTERM to SIGKILL when the context ends
 	MaxStdout = 64 << 20        // bytes; a tool that prints more is stopped with ErrOutput
 	MaxStderr = 1 << 20         // bytes; more is counted and dropped
@@ -97,12 +97,17 @@ func (r Runner) Run(ctx context.Context, tool string, args ...string) (Output, e
 	if err != nil {
 		return Output{}, fmt.Errorf("%w: %s", ErrMissing, tool)
 	}
+	prlimit, err := exec.LookPath("prlimit")
+	if err != nil {
+		return Output{}, fmt.Errorf("%w: prlimit", ErrMissing)
+	}
+	command := r.Limits.wrap(prlimit, path, args)
 	done := make(chan ran, 1)
 	go func() {
 		// The parent-death signal is tied to the thread that starts the child, and niceness to the thread it is
 		// set on: this goroutine keeps its thread until the child has ended, and takes the thread with it.
 		runtime.LockOSThread()
-		done <- r.run(ctx, path, tool, args)
+		done <- r.run(ctx, tool, command)
 	}()
 	end := <-done
 	return end.out, end.err
@@ -113,20 +118,16 @@ type ran struct {
 	err error
 }
 
-func (r Runner) run(ctx context.Context, path, tool string, args []string) ran {
+func (r Runner) run(ctx context.Context, tool string, command []string) ran {
 	lowerPriority()
 	out := capture{max: MaxStdout}
 	errs := capture{max: MaxStderr}
 	start := time.Now()
 	cmd, err := startIsolated(func() *exec.Cmd {
-		return &exec.Cmd{Path: path, Args: append([]string{tool}, args...), Dir: r.Dir, Env: environment(), Stdout: &out, Stderr: &errs}
+		return &exec.Cmd{Path: command[0], Args: command, Dir: r.Dir, Env: environment(), Stdout: &out, Stderr: &errs}
 	})
 	if err != nil {
 		return ran{err: fmt.Errorf("start %s: %w", tool, err)}
-	}
-	limitErr := r.Limits.apply(cmd.Process.Pid)
-	if limitErr != nil {
-		killGroup(cmd.Process.Pid, syscall.SIGKILL)
 	}
 	stop := stopWith(ctx, cmd.Process.Pid)
 	awaitExit(cmd.Process.Pid)
@@ -139,8 +140,6 @@ func (r Runner) run(ctx context.Context, path, tool string, args []string) ran {
 	}
 	result := Output{Stdout: out.kept, Stderr: errs.kept, StderrLines: errs.lines}
 	switch {
-	case limitErr != nil:
-		return ran{result, fmt.Errorf("limit %s: %w", tool, limitErr)}
 	case ctx.Err() != nil && err != nil:
 		return ran{result, fmt.Errorf("run %s: %w", tool, context.Cause(ctx))}
 	case out.dropped:
@@ -161,7 +160,7 @@ func (r Runner) exitError(tool string, state *os.ProcessState, err error) error 
 		exit.Signal = status.Signal()
 	}
 	limit := orDefault(r.Limits.CPU, DefaultCPU)
-	exit.overCPU = state.UserTime()+state.SystemTime() >= limit-limit/10 // the kernel's two accounts differ a little
+	exit.overCPU = state.UserTime()+state.SystemTime() >= limit*3/4 // the kernel limits by a coarser account than it reports
 	return exit
 }
 
@@ -180,4 +179,14 @@ func (r Runner) Local(name string) string {
 }
 
 // lowerPriority nices the current thread; children inherit it. Refusal is no reason not to work.
-func lowerPriority() { _ = unix.Setpriority(unix.PRIO_PROCESS, 0, Niceness) }
+func lowerPriority() {
+	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if err == nil {
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, min(niceness(raw)+Niceness, lowest))
+	}
+}
+
+const lowest = 19 // the priority that nothing is below
+
+// niceness undoes the shift that keeps the system call's result positive (getpriority(2)).
+func niceness(raw int) int { return 20 - raw }
