@@ -41,6 +41,13 @@ func Replay(frame []byte) error {
 	return err
 }
 
+// CompactAt lowers the size from which the server's log is compacted.
+func (s *Server) CompactAt(bytes int64) {
+	s.journal.writing.Lock()
+	defer s.journal.writing.Unlock()
+	s.journal.compactAt = bytes
+}
+
 // LogName and FrameHeader let tests find their way in a log.
 var LogName = logName
 

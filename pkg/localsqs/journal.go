@@ -27,6 +27,7 @@ type journal struct {
 	size       int64  // bytes in the current log
 	spare      []byte // the frame before, to be used again
 	err        error  // why nothing more can be written
+	compactAt  int64  // see minCompaction
 
 	background sync.WaitGroup // writes a snapshot
 	compacting atomic.Bool

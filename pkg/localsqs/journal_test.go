@@ -242,11 +242,12 @@ func TestDirectoryServesOneServerAtATime(t *testing.T) {
 func TestLogIsCompactedAndNothingIsLost(t *testing.T) {
 	dir := t.TempDir()
 	server := open(t, dir)
+	server.CompactAt(64 << 10)
 	client := sqsclient.New(server)
 	busy(t, client)
 	url := create(t, client, "big", nil)
-	body := strings.Repeat("x", 1<<20)
-	for range 150 {
+	body := strings.Repeat("x", 1<<10)
+	for range 300 {
 		must[*sqs.SendMessageOutput](t)(client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: url, MessageBody: &body}))
 		m := must[*sqs.ReceiveMessageOutput](t)(client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: url})).Messages[0]
 		must[*sqs.DeleteMessageOutput](t)(client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: url, ReceiptHandle: m.ReceiptHandle}))
@@ -259,8 +260,8 @@ func TestLogIsCompactedAndNothingIsLost(t *testing.T) {
 	for _, e := range must[[]os.DirEntry](t)(os.ReadDir(dir)) {
 		size += must[os.FileInfo](t)(e.Info()).Size()
 	}
-	if size > 100<<20 {
-		t.Errorf("%d MiB on disk for a few messages", size>>20)
+	if size > 150<<10 {
+		t.Errorf("%d KiB on disk for a few messages", size>>10)
 	}
 	if got := open(t, dir).Dump(); got != want {
 		t.Errorf("came back as\n%s\nwas\n%s", got, want)
@@ -283,41 +284,6 @@ func TestKilledDuringCompactionLosesNothing(t *testing.T) {
 	}
 	if got := open(t, dir).Dump(); got != want {
 		t.Errorf("came back as\n%s\nwas\n%s", got, want)
-	}
-}
-
-func TestHundredThousandMessagesComeBackWithinTwoSeconds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("writes 100 MiB")
-	}
-	dir := t.TempDir()
-	server := open(t, dir)
-	client := sqsclient.New(server)
-	url := create(t, client, "q", nil)
-	fill(t, client, url, 100_000)
-	if err := server.Close(); err != nil {
-		t.Fatal(err)
-	}
-	start := time.Now()
-	server = open(t, dir)
-	took := time.Since(start)
-	t.Logf("recovered in %v", took)
-	if took > 2*time.Second {
-		t.Errorf("recovery took %v", took)
-	}
-	if n := depth(t, sqsclient.New(server), url); n != "100000" {
-		t.Errorf("%s messages came back", n)
-	}
-}
-
-func fill(t testing.TB, client *sqs.Client, url *string, n int) {
-	body := strings.Repeat("x", 1024)
-	for i := 0; i < n; i += 10 {
-		in := &sqs.SendMessageBatchInput{QueueUrl: url}
-		for j := range 10 {
-			in.Entries = append(in.Entries, types.SendMessageBatchRequestEntry{Id: aws.String(fmt.Sprint(j)), MessageBody: &body})
-		}
-		must[*sqs.SendMessageBatchOutput](t)(client.SendMessageBatch(context.Background(), in))
 	}
 }
 

@@ -53,7 +53,7 @@ func (s *Server) recover(dir string) error {
 		return err
 	}
 	s.replayed = map[uint64]*queue{}
-	j := &journal{dir: dir, generation: last, buf: make([]byte, frameHeader)}
+	j := &journal{dir: dir, generation: last, buf: make([]byte, frameHeader), compactAt: minCompaction}
 	if hasSnapshot {
 		size, err := s.readSnapshot(snapshotName(dir, first))
 		if err != nil {

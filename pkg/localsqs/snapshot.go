@@ -14,7 +14,7 @@ import (
 const minCompaction = 64 << 20
 
 func (j *journal) worthCompacting() bool {
-	return !j.compacting.Load() && j.size > max(minCompaction, 2*j.base.Load())
+	return !j.compacting.Load() && j.size > max(j.compactAt, 2*j.base.Load())
 }
 
 // image is one moment's state: small things encoded, messages as copies that share their contents.

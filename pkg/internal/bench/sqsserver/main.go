@@ -27,6 +27,7 @@ type plan struct {
 func main() {
 	var p plan
 	serve := flag.String("serve", "", "internal: serve localsqs or echo on a free port")
+	dir := flag.String("dir", "", "internal: where -serve keeps its state")
 	flag.IntVar(&p.Rounds, "rounds", 3, "rounds, each with every server")
 	flag.DurationVar(&p.Duration, "duration", 8*time.Second, "length of one measurement")
 	flag.IntVar(&p.Producers, "producers", 8, "sending goroutines, batches of 10")
@@ -37,7 +38,7 @@ func main() {
 	flag.StringVar(&p.Fauxqs, "fauxqs", "", "folder in which npm install fauxqs@2.4.1 node@22 was run; empty leaves it out")
 	flag.Parse()
 	if *serve != "" {
-		serveChild(*serve)
+		serveChild(*serve, *dir)
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -22,11 +22,11 @@ import (
 const gcPercent = 50
 
 // serveChild is the body of a server process.
-func serveChild(name string) {
+func serveChild(name, dir string) {
 	debug.SetGCPercent(gcPercent)
 	ready := func(addr net.Addr) { fmt.Println(addr) }
 	if name == "localsqs" {
-		fmt.Fprintln(os.Stderr, localsqs.Serve(context.Background(), localsqs.ServeConfig{Addr: "127.0.0.1:0", Ready: ready}))
+		fmt.Fprintln(os.Stderr, localsqs.Serve(context.Background(), localsqs.ServeConfig{Addr: "127.0.0.1:0", Dir: dir, Ready: ready}))
 		return
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -60,11 +60,15 @@ func (p plan) start(name string) (*process, error) {
 	if name == "fauxqs" {
 		return startFauxqs(p.Fauxqs)
 	}
+	return startChild(name, "")
+}
+
+func startChild(name, dir string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, "-serve", name)
+	cmd := exec.Command(self, "-serve", name, "-dir", dir)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -25,7 +25,55 @@ func (p plan) single(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return p.recovery(ctx)
+}
+
+// recovery kills a server that keeps its backlog in a directory, and measures until its successor answers.
+func (p plan) recovery(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "sqsserver")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	first, err := startChild("localsqs", dir)
+	if err != nil {
+		return err
+	}
+	l, err := p.fill(ctx, first.url)
+	first.stop() // with SIGKILL
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	second, err := startChild("localsqs", dir)
+	if err != nil {
+		return err
+	}
+	took := time.Since(start)
+	defer second.stop()
+	l.client = newClient(second.url)
+	n, err := l.depth(ctx)
+	fmt.Printf("killed, back with %s queued  %v\n", n, took.Round(time.Millisecond))
+	return err
+}
+
+// fill queues the backlog.
+func (p plan) fill(ctx context.Context, url string) (*load, error) {
+	l, err := newLoad(ctx, url, false, 1024)
+	for range p.Backlog / batch {
+		if err == nil {
+			err = l.sendBatch(ctx)
+		}
+	}
+	return l, err
+}
+
+func (l *load) depth(ctx context.Context) (string, error) {
+	out, err := l.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: l.queue, AttributeNames: []types.QueueAttributeName{"ApproximateNumberOfMessages"}})
+	if err != nil {
+		return "", err
+	}
+	return out.Attributes["ApproximateNumberOfMessages"], nil
 }
 
 // wakes measures from before a send to the return of the poll that waits for it.
@@ -86,20 +134,11 @@ func (p plan) idle(ctx context.Context, server *process) error {
 
 // memory measures the resident memory with a backlog.
 func (p plan) memory(ctx context.Context, server *process) error {
-	l, err := newLoad(ctx, server.url, false, p.BodyBytes)
+	l, err := p.fill(ctx, server.url)
 	if err != nil {
 		return err
 	}
-	l.body = strings.Repeat("x", 1024)
-	for range p.Backlog / batch {
-		if err := l.sendBatch(ctx); err != nil {
-			return err
-		}
-	}
-	out, err := l.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: l.queue, AttributeNames: []types.QueueAttributeName{"ApproximateNumberOfMessages"}})
-	if err != nil {
-		return err
-	}
-	fmt.Printf("resident with %s queued     %.0f MiB\n", out.Attributes["ApproximateNumberOfMessages"], server.residentMiB())
-	return nil
+	n, err := l.depth(ctx)
+	fmt.Printf("resident with %s queued     %.0f MiB\n", n, server.residentMiB())
+	return err
 }

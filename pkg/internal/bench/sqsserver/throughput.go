@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
@@ -30,19 +31,23 @@ func (p plan) throughput(ctx context.Context) error {
 	if p.Fauxqs != "" {
 		rows = append(rows, series{"fauxqs", "standard"}, series{"fauxqs", "fifo"})
 	}
-	rates := map[series][]float64{}
+	rates, costs, calls := map[series][]float64{}, map[series][]float64{}, map[series][]float64{}
 	for range p.Rounds {
+		rand.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 		for _, row := range rows {
-			rate, err := p.measure(ctx, row)
+			r, err := p.measure(ctx, row)
 			if err != nil {
 				return fmt.Errorf("%s %s: %w", row.server, row.kind, err)
 			}
-			rates[row] = append(rates[row], rate)
+			rates[row], costs[row], calls[row] = append(rates[row], r.rate), append(costs[row], r.cost), append(calls[row], r.receives)
 		}
 	}
-	fmt.Println("consumed messages/s   median (min-max)")
+	slices.SortFunc(rows, func(a, b series) int { return strings.Compare(a.server+a.kind, b.server+b.kind) })
+	fmt.Println("                      consumed messages/s      server CPU     messages")
+	fmt.Println("                      median (min-max)         µs/message     per receive")
 	for _, row := range rows {
-		fmt.Printf("%-9s %-9s   %8.0f (%.0f-%.0f)\n", row.server, row.kind, median(rates[row]), slices.Min(rates[row]), slices.Max(rates[row]))
+		spread := fmt.Sprintf("%.0f (%.0f-%.0f)", median(rates[row]), slices.Min(rates[row]), slices.Max(rates[row]))
+		fmt.Printf("%-9s %-9s   %-24s %-14.1f %.1f\n", row.server, row.kind, spread, median(costs[row]), median(calls[row]))
 	}
 	fmt.Println("\nratio of localsqs      median of the rounds' ratios")
 	for _, kind := range []string{"standard", "fifo"} {
@@ -67,18 +72,33 @@ func ratios(own, other []float64) (all []float64) {
 	return all
 }
 
-func (p plan) measure(ctx context.Context, row series) (float64, error) {
+// result is one measurement.
+type result struct {
+	rate     float64 // consumed messages per second
+	cost     float64 // processor time of the server per message, in microseconds
+	receives float64 // messages per receive that brought any
+}
+
+func (p plan) measure(ctx context.Context, row series) (r result, err error) {
 	server, err := p.start(row.server)
 	if err != nil {
-		return 0, err
+		return r, err
 	}
 	defer server.stop()
+	before := server.cpu()
 	if row.server == "echo" {
-		return p.measureEcho(ctx, server.url)
+		r.rate, r.receives = p.measureEcho(ctx, server.url), batch
+	} else if err = p.measureQueue(ctx, row, server, &r); err != nil {
+		return r, err
 	}
+	r.cost = float64((server.cpu() - before).Microseconds()) / (r.rate * p.Duration.Seconds())
+	return r, nil
+}
+
+func (p plan) measureQueue(ctx context.Context, row series, server *process, r *result) error {
 	l, err := newLoad(ctx, server.url, row.kind == "fifo", p.BodyBytes)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.Duration)
 	defer cancel()
@@ -93,7 +113,9 @@ func (p plan) measure(ctx context.Context, row series) (float64, error) {
 	if n := l.failures.Load(); n > 0 {
 		fmt.Printf("(%s %s: %d failed calls)\n", row.server, row.kind, n)
 	}
-	return float64(l.consumed.Load()) / p.Duration.Seconds(), nil
+	r.rate = float64(l.consumed.Load()) / p.Duration.Seconds()
+	r.receives = float64(l.consumed.Load()) / float64(max(1, l.receives.Load()))
+	return nil
 }
 
 func newClient(url string) *sqs.Client {
@@ -113,6 +135,7 @@ type load struct {
 	body     string
 	sent     atomic.Int64
 	consumed atomic.Int64
+	receives atomic.Int64
 	failures atomic.Int64
 }
 
@@ -173,6 +196,7 @@ func (l *load) consume(ctx context.Context) {
 		if len(out.Messages) == 0 {
 			continue
 		}
+		l.receives.Add(1)
 		in := &sqs.DeleteMessageBatchInput{QueueUrl: l.queue}
 		for i, m := range out.Messages {
 			in.Entries = append(in.Entries, types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: m.ReceiptHandle})
@@ -192,7 +216,7 @@ func (l *load) note(ctx context.Context, err error) {
 
 // measureEcho moves the same bytes in the same number of calls through a server that does nothing: a batch in, a batch
 // out, a delete, with a plain HTTP client.
-func (p plan) measureEcho(ctx context.Context, url string) (float64, error) {
+func (p plan) measureEcho(ctx context.Context, url string) float64 {
 	ctx, cancel := context.WithTimeout(ctx, p.Duration)
 	defer cancel()
 	client := &http.Client{Transport: awshttp.Transport()}
@@ -213,7 +237,7 @@ func (p plan) measureEcho(ctx context.Context, url string) (float64, error) {
 		})
 	}
 	work.Wait()
-	return float64(cycles.Load()*batch) / p.Duration.Seconds(), nil
+	return float64(cycles.Load()*batch) / p.Duration.Seconds()
 }
 
 func exchange(ctx context.Context, client *http.Client, url string, request, reply int) error {
