@@ -265,6 +265,16 @@ func TestTheLargestUploadIsTakenAndALargerOneLeavesNothing(t *testing.T) {
 	}
 }
 
+func TestAClientLearnsThatItsUploadIsTooLargeWhileItSends(t *testing.T) {
+	b := setup(t)
+	for range 5 {
+		_, err := b.client.Submit(t.Context(), api.Request{Name: "long.mp4"}, strings.NewReader(strings.Repeat("x", 8*maxUpload)))
+		if p, ok := errors.AsType[*api.Problem](err); !ok || p.Status != http.StatusRequestEntityTooLarge {
+			t.Fatalf("error = %v", err)
+		}
+	}
+}
+
 func TestAnUploadThatBreaksOffMakesNoJob(t *testing.T) {
 	b := setup(t)
 	contentType, body := form(t, field{"file", "a", strings.Repeat("x", 1000)})

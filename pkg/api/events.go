@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	lookEvery = time.Second / 4  // how often a watched job is asked for its number, however many watch it
-	sayAlive  = 15 * time.Second // a comment on a quiet stream, so that proxies and clients see that it lives
+	lookEvery   = time.Second / 4  // how often a watched job is asked for its number, however many watch it
+	takeTimeout = 30 * time.Second // for one event to be taken by the client
+	sayAlive    = 15 * time.Second // a comment on a quiet stream, so that proxies and clients see that it lives
 )
 
 // events streams the job as server-sent events: each is the whole job, its id the job's sequence number. A client that
@@ -30,10 +31,13 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	control := http.NewResponseController(w)
+	// A client that takes nothing is gone. Without a connection, as in some tests, there is nothing to bound.
+	bound := func() { _ = control.SetWriteDeadline(time.Now().Add(takeTimeout)) }
 	seen := r.Header.Get("Last-Event-ID")
 	alive := time.NewTicker(sayAlive)
 	defer alive.Stop()
 	for {
+		bound()
 		if fmt.Sprint(j.Seq) != seen || j.State.Ended() {
 			seen = fmt.Sprint(j.Seq)
 			err = s.send(w, j)
@@ -50,6 +54,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		case <-s.stopping:
 			return nil
 		case <-alive.C:
+			bound()
 			_, err = fmt.Fprint(w, ":\n\n")
 		case j = <-changes:
 		}

@@ -110,7 +110,7 @@ func (l Local) run(ctx context.Context, st *state, record *job.Store, queues *lo
 	if err != nil {
 		return err
 	}
-	cluster, err := localecs.New(localecs.Config{Services: services, LogDir: st.path("logs"), Died: l.tell})
+	cluster, err := localecs.New(localecs.Config{Services: services, LogDir: st.path("logs"), TempDir: st.path("tmp"), Died: l.tell})
 	if err != nil {
 		return err
 	}

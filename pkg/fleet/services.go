@@ -58,7 +58,7 @@ func (l Local) services(st *state, endpoint string) ([]localecs.Service, error) 
 		for _, v := range own {
 			env = append(env, v.String())
 		}
-		env = append(env, worker.EnvDatabase+"="+st.database(), worker.EnvBlob+"="+st.place(), "TMPDIR="+st.path("tmp"),
+		env = append(env, worker.EnvDatabase+"="+st.database(), worker.EnvBlob+"="+st.place(),
 			"AWS_ENDPOINT_URL_SQS="+endpoint, "AWS_REGION="+localsqs.DefaultRegion,
 			"AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local", "AWS_EC2_METADATA_DISABLED=true")
 		services = append(services, localecs.Service{

@@ -59,7 +59,7 @@ func (s *state) path(name string) string { return filepath.Join(s.dir, name) }
 func (s *state) database() string        { return "sqlite:" + s.path("fleet.db") }
 func (s *state) place() string           { return (&url.URL{Scheme: "file", Path: s.path("objects")}).String() }
 
-// sweep removes what killed workers left of their temporary files. Only for when no worker runs.
+// sweep removes the folder of temporary files, with what the workers of a killed fleet have left. Only for when no worker runs.
 func (s *state) sweep() error {
 	if err := os.RemoveAll(s.path("tmp")); err != nil {
 		return fmt.Errorf("remove temporary files: %w", err)

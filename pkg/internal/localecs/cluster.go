@@ -68,6 +68,7 @@ type Death struct {
 type Config struct {
 	Services []Service
 	LogDir   string      // existing folder for the workers' output, one bounded file per task name
+	TempDir  string      // existing folder; each process gets one in it as TMPDIR, removed when it is gone
 	Died     func(Death) // called from one goroutine per task; nil: deaths are only repaired
 }
 
@@ -89,6 +90,7 @@ type Cluster struct {
 	life     context.Context // of all keepers; nil while not running
 	services map[string]*service
 	tasks    map[string]*task // by the secret token in the URLs of its agent
+	overdue  []error          // one for each task that was killed at its stop timeout
 }
 
 // service: Count and slots are guarded by Cluster.mu, the rest is fixed.
@@ -116,7 +118,7 @@ func New(cfg Config) (*Cluster, error) {
 }
 
 // Run starts the tasks and keeps them until ctx ends, then stops them all at once: SIGTERM, and SIGKILL to those that are
-// still there after their stop timeout. It returns when no process is left. It may be called once.
+// still there after their stop timeout, which the error names. It returns when no process is left. It may be called once.
 func (c *Cluster) Run(ctx context.Context) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -144,7 +146,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	c.keepers.Wait()
 	_ = server.Close()
 	<-served
-	return nil
+	return errors.Join(c.overdue...)
 }
 
 // Scale sets the wanted number of tasks. Surplus tasks are stopped newest first; those under protection are left until it

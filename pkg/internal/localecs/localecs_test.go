@@ -68,7 +68,7 @@ func play(role string) {
 
 // supervise runs a cluster of one until it is killed.
 func supervise() {
-	c, err := New(Config{Services: []Service{service1("worker", 1)}, LogDir: os.Getenv("LOG_DIR")})
+	c, err := New(Config{Services: []Service{service1("worker", 1)}, LogDir: os.Getenv("LOG_DIR"), TempDir: os.Getenv("LOG_DIR")})
 	if err != nil {
 		panic(err)
 	}
@@ -82,7 +82,7 @@ func service1(role string, count int) Service {
 type bundle struct {
 	*Cluster
 	dir  string
-	stop func() // asks for the end and waits for it
+	stop func() error // asks for the end and waits for it
 
 	mu     sync.Mutex
 	deaths []Death
@@ -91,7 +91,7 @@ type bundle struct {
 func setup(t *testing.T, services ...Service) *bundle {
 	t.Helper()
 	b := &bundle{dir: t.TempDir()}
-	c, err := New(Config{Services: services, LogDir: b.dir, Died: func(d Death) {
+	c, err := New(Config{Services: services, LogDir: b.dir, TempDir: t.TempDir(), Died: func(d Death) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.deaths = append(b.deaths, d)
@@ -103,13 +103,8 @@ func setup(t *testing.T, services ...Service) *bundle {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
-	b.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-	t.Cleanup(b.stop)
+	b.stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	t.Cleanup(func() { _ = b.stop() })
 	return b
 }
 
@@ -200,7 +195,9 @@ func TestRestartsSlowDownToHalfAMinute(t *testing.T) {
 func TestStopDrainsWorkersBySignalAndLeavesNone(t *testing.T) {
 	b := setup(t, service1("worker", 3))
 	tasks := b.waitForTasks(t, 3)
-	b.stop()
+	if err := b.stop(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
 	for _, task := range tasks {
 		if alive(task.PID) {
 			t.Errorf("%s still runs", task.Name)
@@ -220,7 +217,9 @@ func TestAWorkerThatIgnoresTheStopIsKilledAtItsTimeout(t *testing.T) {
 	b := setup(t, s)
 	task := b.waitForTasks(t, 1)[0]
 	asked := time.Now()
-	b.stop()
+	if err := b.stop(); !errors.Is(err, errOverdue) || !strings.Contains(err.Error(), "clip-1") {
+		t.Errorf("Run: %v, want it to name the task", err)
+	}
 	if took := time.Since(asked); took < s.StopTimeout || took > 10*s.StopTimeout {
 		t.Errorf("stopped after %v, want shortly after %v", took, s.StopTimeout)
 	}
@@ -233,9 +232,11 @@ func TestKillEndsWorkersThatDrain(t *testing.T) {
 	b := setup(t, service1("stubborn", 2))
 	b.waitForTasks(t, 2)
 	asked := time.Now()
-	go b.stop()
+	go func() { _ = b.stop() }()
 	eventually(t, time.Second, "no task runs", func() bool { b.Kill(); return len(b.Tasks()) == 0 })
-	b.stop()
+	if err := b.stop(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
 	if took := time.Since(asked); took > 2*time.Second {
 		t.Errorf("took %v in spite of the kill", took)
 	}
@@ -268,10 +269,24 @@ func TestAWorkerGetsExactlyTheEnvironmentOfItsTask(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	want := []string{"ECS_AGENT_URI", "ECS_CONTAINER_METADATA_URI_V4", "FLEET_PARENT_FD", roleVar}
+	want := []string{"ECS_AGENT_URI", "ECS_CONTAINER_METADATA_URI_V4", "FLEET_PARENT_FD", roleVar, "TMPDIR"}
 	if !slices.Equal(names, want) {
 		t.Errorf("environment = %v, want %v", names, want)
 	}
+}
+
+func TestTemporaryFilesGoWithTheProcess(t *testing.T) {
+	b := setup(t, service1("environment", 1))
+	victim := b.waitForTasks(t, 1)[0]
+	_, after, _ := strings.Cut(b.log(t, "clip-1"), "TMPDIR=")
+	temp, _, _ := strings.Cut(after, "\n")
+	if err := os.WriteFile(filepath.Join(temp, "half a clip"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(victim.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 5*time.Second, "the folder is gone", func() bool { _, err := os.Stat(temp); return errors.Is(err, os.ErrNotExist) })
 }
 
 func TestScaleInStopsTheNewestUnprotectedTasks(t *testing.T) {

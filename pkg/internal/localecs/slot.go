@@ -2,6 +2,9 @@ package localecs
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -41,6 +44,7 @@ func (c *Cluster) keep(ctx context.Context, s *service, place *slot) {
 		started := time.Now()
 		tail, err := c.live(ctx, s, place)
 		if ctx.Err() != nil {
+			c.note(place, err)
 			return
 		}
 		if time.Since(started) >= healthyAfter {
@@ -56,6 +60,15 @@ func (c *Cluster) keep(ctx context.Context, s *service, place *slot) {
 			return
 		case <-time.After(wait):
 		}
+	}
+}
+
+// note keeps what Run has to say of a stopped task.
+func (c *Cluster) note(place *slot, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if errors.Is(err, errOverdue) {
+		c.overdue = append(c.overdue, fmt.Errorf("worker %s %w", place.name, errOverdue))
 	}
 }
 
@@ -75,7 +88,12 @@ func (c *Cluster) live(ctx context.Context, s *service, place *slot) ([]string, 
 		return nil, err
 	}
 	defer log.close()
-	t, err := c.start(s, place, log)
+	temp, err := os.MkdirTemp(c.cfg.TempDir, place.name+"-")
+	if err != nil {
+		return nil, fmt.Errorf("make the folder for temporary files of %s: %w", place.name, err)
+	}
+	defer os.RemoveAll(temp)
+	t, err := c.start(s, place, temp, log)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +104,12 @@ func (c *Cluster) live(ctx context.Context, s *service, place *slot) ([]string, 
 
 // start launches a process and makes it known to the agent. The lock is held over both, so that the worker's first request
 // to its agent finds it.
-func (c *Cluster) start(s *service, place *slot, log *logFile) (*task, error) {
+func (c *Cluster) start(s *service, place *slot, temp string, log *logFile) (*task, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := newTask(s, place)
 	env := append(append([]string{}, s.Env...),
+		"TMPDIR="+temp,
 		"FLEET_PARENT_FD="+strconv.Itoa(lifelineFD),
 		"ECS_AGENT_URI="+c.agent+"/api/"+t.token,
 		"ECS_CONTAINER_METADATA_URI_V4="+c.agent+"/v4/"+t.token)

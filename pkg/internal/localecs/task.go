@@ -3,6 +3,7 @@ package localecs
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -59,6 +60,9 @@ func (t *task) start(binary string, env []string, output *os.File) error {
 	return nil
 }
 
+// errOverdue is how a process ended that had to be killed at its stop timeout.
+var errOverdue = errors.New("did not stop in time and was killed")
+
 // wait returns when the process is gone. The end of ctx stops it; tick is called now and then while it lives.
 func (t *task) wait(ctx context.Context, stopTimeout time.Duration, tick func()) error {
 	defer func() { _ = t.lifeline.Close() }()
@@ -66,10 +70,11 @@ func (t *task) wait(ctx context.Context, stopTimeout time.Duration, tick func())
 	defer ticker.Stop()
 	stop := ctx.Done()
 	var tooLong <-chan time.Time
+	var overdue error
 	for {
 		select {
 		case err := <-t.exited:
-			return err
+			return errors.Join(overdue, err)
 		case <-ticker.C:
 			tick()
 		case <-stop:
@@ -77,6 +82,7 @@ func (t *task) wait(ctx context.Context, stopTimeout time.Duration, tick func())
 			_ = t.command.Process.Signal(syscall.SIGTERM) // an error means that it is gone, which the next turn sees
 			tooLong = time.After(stopTimeout)
 		case <-tooLong:
+			overdue = errOverdue
 			t.kill()
 		}
 	}
