@@ -56,6 +56,8 @@ func TestNamesFollowBannersAndPitch(t *testing.T) {
 			[]string{john, ann, "?"}},
 		"three people, two of one pitch": {at(100, 170, 104, 171), []banner{over(john, "x", 0, 3000), over(mary, "y", 4000, 7000), over(ann, "z", 8000, 11000)},
 			[]string{john, mary, ann, mary}},
+		"three voices": {at(100, 130, 170, 102, 168, 131), []banner{over(john, "x", 0, 3000), over(ann, "y", 4000, 7000), over(mary, "z", 8000, 11000)},
+			[]string{john, ann, mary, john, mary, ann}},
 		"nobody is named":            {at(100, 170), nil, []string{"?", "?"}},
 		"text that names nobody":     {at(100, 170), []banner{{from: 0, to: 8000, text: "River Park News"}}, []string{"?", "?"}},
 		"a voice without a pitch":    {at(100, 0, 100), []banner{over(john, "x", 0, 3000)}, []string{john, "?", john}},
@@ -77,6 +79,7 @@ func TestVoicesArePartedOnlyByAClearGap(t *testing.T) {
 		{[]float64{100, 115}, []int{0, 0}},
 		{[]float64{100, 115.1}, []int{0, 1}},
 		{[]float64{170, 100, 0, 165}, []int{1, 0, -1, 1}},
+		{[]float64{130, 100, 174, 104}, []int{1, 0, 2, 0}},
 		{[]float64{0, 0}, []int{-1, -1}},
 		{[]float64{120}, []int{0}},
 	} {

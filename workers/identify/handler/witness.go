@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -91,29 +92,21 @@ func show(voices []voice, banners []banner) {
 
 func overlap(v voice, from, to int64) int64 { return max(0, min(v.to, to)-max(v.from, from)) }
 
-// groupByPitch parts the voices at the widest gap between their pitches, if it is wide enough for two people.
+// groupByPitch parts the voices wherever the gap between neighbouring pitches is wide enough for two people.
 func groupByPitch(voices []voice) {
-	var pitches []float64
-	for _, v := range voices {
-		if v.pitch > 0 {
-			pitches = append(pitches, v.pitch)
-		}
-	}
-	slices.Sort(pitches)
-	border, widest := 0.0, leastPitchStep
-	for i := 1; i < len(pitches); i++ {
-		if gap := pitches[i] - pitches[i-1]; gap > widest {
-			border, widest = pitches[i], gap
-		}
-	}
+	byPitch := make([]*voice, 0, len(voices))
 	for i := range voices {
-		switch {
-		case voices[i].pitch == 0:
-		case border > 0 && voices[i].pitch >= border:
-			voices[i].group = 1
-		default:
-			voices[i].group = 0
+		if voices[i].pitch > 0 {
+			byPitch = append(byPitch, &voices[i])
 		}
+	}
+	slices.SortFunc(byPitch, func(a, b *voice) int { return cmp.Compare(a.pitch, b.pitch) })
+	group := 0
+	for i, v := range byPitch {
+		if i > 0 && v.pitch-byPitch[i-1].pitch > leastPitchStep {
+			group++
+		}
+		v.group = group
 	}
 }
 

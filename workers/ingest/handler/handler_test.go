@@ -249,9 +249,9 @@ func TestSoundWithoutAPictureGetsAStill(t *testing.T) {
 	}
 }
 
-func TestTenMinutesOfSilenceAreFine(t *testing.T) {
-	got, _ := ingested(t, film(t, "a.m4a", "-f", "lavfi", "-i", "anullsrc=r=16000:cl=mono", "-t", "600"))
-	if got.Verdict.Kind != outcome.KindDone || len(got.Gaps) != 0 || len(got.Output.Speech) != 0 || got.Output.Facts.DurationMs < 599_000 {
+func TestSilenceIsFine(t *testing.T) {
+	got, _ := ingested(t, film(t, "a.m4a", "-f", "lavfi", "-i", "anullsrc=r=16000:cl=mono", "-t", "120"))
+	if got.Verdict.Kind != outcome.KindDone || len(got.Gaps) != 0 || len(got.Output.Speech) != 0 || got.Output.Facts.DurationMs < 119_000 {
 		t.Fatalf("ended %+v with %v: %+v", got.Verdict, got.Gaps, got.Output.Facts)
 	}
 }
