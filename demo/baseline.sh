@@ -4,6 +4,7 @@
 # takes the outputs and holds N.srt with the captions of each clip, and clips.txt: number, start and length in
 # seconds.
 set -eu
+renice -n 10 $$ >/dev/null # as the stages run their tools
 in=file:$1
 open="-threads 1 -filter_threads 1 -protocol_whitelist file -max_pixels 8847360 -format_whitelist mov -f mov"
 quiet="-nostdin -hide_banner -nostats -y -loglevel error"

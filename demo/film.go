@@ -41,10 +41,11 @@ func prepare(ctx context.Context, script string) (film, error) {
 	if err != nil {
 		return film{}, fmt.Errorf("open the cache: %w", err)
 	}
-	defer cache.Close()
-	sum := sha256.Sum256(append(text, look...))
+	defer func() { _ = cache.Close() }()
+	name := strings.TrimSuffix(filepath.Base(script), filepath.Ext(script)) + ".mp4"
+	sum := sha256.Sum256(append(text, look+name...))
 	key := hex.EncodeToString(sum[:8])
-	path, err := filepath.Abs(filepath.Join(cacheDir, key, strings.TrimSuffix(filepath.Base(script), filepath.Ext(script))+".mp4"))
+	path, err := filepath.Abs(filepath.Join(cacheDir, key, name))
 	if err != nil {
 		return film{}, fmt.Errorf("find the cache: %w", err)
 	}

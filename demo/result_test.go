@@ -1,6 +1,8 @@
 package main
 
 import (
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,5 +32,31 @@ func TestTheUnionOfToolLifetimesCountsEveryMomentOnce(t *testing.T) {
 		if got := union(runs, at(0), at(10)); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+func TestTheTimingTableHasARowForEverySuccess(t *testing.T) {
+	part := 1
+	created := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	r := result{job: job.Job{Steps: []job.Step{
+		{Stage: "compile", Part: &part, CreatedAt: created.Add(time.Second), History: []job.Attempt{
+			{Outcome: "crashed", QueueWaitMs: 999_000},
+			{Outcome: "done", QueueWaitMs: 12, ExecutionMs: 3_456, PublicationMs: 7, Tools: []job.ToolRun{{CPU: time.Second}, {CPU: 500 * time.Millisecond}}},
+		}},
+		{Stage: "ingest", CreatedAt: created, History: []job.Attempt{{Outcome: "done", ProviderWaitMs: 1}}},
+	}}}
+	var out strings.Builder
+	r.times(&out)
+	var rows [][]string
+	for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
+		rows = append(rows, strings.Fields(line))
+	}
+	want := [][]string{
+		strings.Fields("stage queue wait execution provider wait publication tools' CPU"),
+		strings.Fields("ingest 0.000 s 0.000 s 0.001 s 0.000 s 0.000 s"),
+		strings.Fields("compile 2 0.012 s 3.456 s 0.000 s 0.007 s 1.500 s"),
+	}
+	if !reflect.DeepEqual(rows, want) {
+		t.Errorf("got %q, want %q", rows, want)
 	}
 }
