@@ -124,10 +124,20 @@ func (r Runner) StillOf(ctx context.Context, wav, out string) error {
 	return r.exists(out)
 }
 
+// Compress writes the sound of a WAV file as Ogg Opus into Dir: a tenth of the size, and as good to a recogniser.
+func (r Runner) Compress(ctx context.Context, wav, out string) error {
+	_, err := r.Run(ctx, "ffmpeg", "-nostdin", "-hide_banner", "-v", "error", "-y", "-threads", "1", "-protocol_whitelist", "file", "-f", "wav",
+		"-i", r.Local(wav), "-map", "0:a:0", "-map_metadata", "-1", "-c:a", "libopus", "-b:a", "32k", "-f", "ogg", "file:"+out)
+	if err != nil {
+		return err
+	}
+	return r.exists(out)
+}
+
 // exists reports as ErrOutput that a run which claims success left no file.
 func (r Runner) exists(name string) error {
 	if info, err := os.Stat(filepath.Join(r.Dir, name)); err != nil || info.Size() == 0 {
-		return fmt.Errorf("%w: no picture", ErrOutput)
+		return fmt.Errorf("%w: no file", ErrOutput)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 const (
 	DefaultSpeechModel = "whisper-1"
 	SpeechTimeout      = 10 * time.Minute // for one call, upload and answer
+	MaxUpload          = 24 << 20         // bytes of WAV; longer sound is sent as Opus (OpenAI's API reference allows 25 MB)
 	maxAnswer          = 64 << 20         // bytes
 	speechName         = "speech provider"
 )
@@ -33,6 +35,8 @@ type OpenAISpeech struct {
 	key      string
 	model    string
 	client   *http.Client
+
+	maxUpload int64
 }
 
 // NewOpenAISpeech returns a Speech at base, an http or https address without query. key may be empty.
@@ -49,6 +53,8 @@ func NewOpenAISpeech(base, key, model string) (*OpenAISpeech, error) {
 		key:      key,
 		model:    model,
 		client:   &http.Client{Timeout: SpeechTimeout, CheckRedirect: noRedirect},
+
+		maxUpload: MaxUpload,
 	}, nil
 }
 
@@ -57,7 +63,11 @@ func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastRe
 
 // Transcribe implements Speech. The file is streamed, never held in memory.
 func (s *OpenAISpeech) Transcribe(ctx context.Context, r Recording) (Transcript, error) {
-	file, err := os.Open(r.Path)
+	path, err := s.small(ctx, r)
+	if err != nil {
+		return Transcript{}, err
+	}
+	file, err := os.Open(path)
 	if err != nil {
 		return Transcript{}, errors.New("open the sound file: it cannot be read")
 	}
@@ -82,6 +92,24 @@ func (s *OpenAISpeech) Transcribe(ctx context.Context, r Recording) (Transcript,
 	return Transcript{Words: words, Engine: s.model}, err
 }
 
+// small returns the sound in a file that may be uploaded.
+func (s *OpenAISpeech) small(ctx context.Context, r Recording) (string, error) {
+	info, err := os.Stat(r.Path)
+	if err != nil {
+		return "", errors.New("measure the sound file: it cannot be read")
+	}
+	if info.Size() <= s.maxUpload {
+		return r.Path, nil
+	}
+	if err := r.Tools.Compress(ctx, r.Path, compressed); err != nil {
+		return "", fmt.Errorf("compress the sound: %w", err)
+	}
+	return filepath.Join(r.Tools.Dir, compressed), nil
+}
+
+// compressed is the name of the file that small makes; servers tell formats by the extension.
+const compressed = "audio.ogg"
+
 // request builds the form around the file, so that its length is known and the file is read as it is sent.
 func (s *OpenAISpeech) request(ctx context.Context, file *os.File) (*http.Request, error) {
 	info, err := file.Stat()
@@ -95,7 +123,7 @@ func (s *OpenAISpeech) request(ctx context.Context, file *os.File) (*http.Reques
 			return nil, fmt.Errorf("build the form: %w", err)
 		}
 	}
-	if _, err := form.CreateFormFile("file", "audio.wav"); err != nil {
+	if _, err := form.CreateFormFile("file", "audio"+filepath.Ext(file.Name())); err != nil {
 		return nil, fmt.Errorf("build the form: %w", err)
 	}
 	tail := "\r\n--" + form.Boundary() + "--\r\n"

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagefleet/stagefleet/pkg/media"
 	"github.com/stagefleet/stagefleet/pkg/outcome"
 	"github.com/stagefleet/stagefleet/pkg/recording"
 )
@@ -79,6 +80,30 @@ func TestSpeechIsUploadedAsOneStreamOfKnownLength(t *testing.T) {
 	words := []recording.Word{{Text: "Hello", StartMs: 100, EndMs: 400, Confidence: 0.6065306597126334}, {Text: "there.", StartMs: 2500, EndMs: 2501, Confidence: 1}}
 	if got.Engine != "model-x" || !slices.Equal(got.Words, words) {
 		t.Fatalf("got %+v", got)
+	}
+}
+
+func TestSoundTooLargeForAnUploadIsCompressed(t *testing.T) {
+	dir := t.TempDir()
+	wav := filepath.Join(dir, "in.wav")
+	tools := media.Runner{Dir: dir}
+	if _, err := tools.Run(t.Context(), "ffmpeg", "-v", "error", "-f", "lavfi", "-i", "sine=440:r=16000:d=5", wav); err != nil {
+		t.Fatal(err)
+	}
+	sent := ""
+	speech := speechAt(t, func(w http.ResponseWriter, req *http.Request) {
+		if file, header, err := req.FormFile("file"); err == nil {
+			start := make([]byte, 4)
+			_, _ = io.ReadFull(file, start)
+			sent = header.Filename + " " + string(start)
+		}
+		_, _ = io.WriteString(w, `{"text":""}`)
+	})
+	for limit, want := range map[int64]string{160_044 - 1: "audio.ogg OggS", 1 << 20: "audio.wav RIFF"} {
+		speech.maxUpload = limit
+		if _, err := speech.Transcribe(t.Context(), Recording{Path: wav, DurationMs: 5000, Tools: tools}); err != nil || sent != want {
+			t.Errorf("limit %d: sent %q, %v", limit, sent, err)
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ type Speech interface {
 type Recording struct {
 	Path       string // local file: WAV, 16 kHz, mono, 16 bit
 	DurationMs int64
-	Tools      media.Runner // runs local programs on the caller's account; not used by HTTP adapters
+	Tools      media.Runner // runs local programs on the caller's account
 }
 
 // Transcript is what was heard. No words is a valid answer.

@@ -39,6 +39,8 @@ func (h transcribe) Handle(ctx context.Context, t worker.Task[recording.Media]) 
 	if err := t.Input.Validate(); err != nil {
 		return recording.Transcribed{}, outcome.Quarantine("input_invalid", err)
 	}
+	length := t.Input.Facts.DurationMs / 1000
+	t.Progress("seconds", 0, length)
 	heard := provider.Transcript{Engine: noEngine}
 	if len(t.Input.Speech) > 0 {
 		var err error
@@ -46,6 +48,7 @@ func (h transcribe) Handle(ctx context.Context, t worker.Task[recording.Media]) 
 			return recording.Transcribed{}, err
 		}
 	}
+	t.Progress("seconds", length, length)
 	words := tidy(heard.Words, t.Input.Facts.DurationMs)
 	object, err := t.Objects.WriteJSON(ctx, "words.json", words)
 	if err != nil {
