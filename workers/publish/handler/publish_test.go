@@ -118,7 +118,7 @@ func TestTheFolderHoldsWhatManifestAndPageName(t *testing.T) {
 			t.Errorf("the manifest lacks %s", want)
 		}
 	}
-	for _, ref := range regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(html, -1) {
+	for _, ref := range regexp.MustCompile(`(?:src|href)="([^"#]*)`).FindAllStringSubmatch(html, -1) {
 		if !listed[ref[1]] {
 			t.Errorf("the page refers to %q, which is not in the folder", ref[1])
 		}
