@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -16,7 +18,10 @@ import (
 // display shows a job as it changes: a block of lines that is drawn again on a terminal, a line per changed stage elsewhere.
 type display struct {
 	out   io.Writer
-	width int      // of the terminal; 0: none
+	width int // of the terminal; 0: none
+
+	mu    sync.Mutex // guards what follows, and writing
+	last  job.Job
 	shown []string // the lines on the screen, or the last said of each stage
 }
 
@@ -31,24 +36,44 @@ func newDisplay(out io.Writer) *display {
 	return d
 }
 
+// tick keeps the running times on a terminal going until ctx ends.
+func (d *display) tick(ctx context.Context) {
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	for d.width > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-second.C:
+			d.mu.Lock()
+			d.redraw(rows(d.last, now))
+			d.mu.Unlock()
+		}
+	}
+}
+
 func (d *display) job(j job.Job) {
+	now := time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last = j
 	if d.width > 0 {
-		d.redraw(rows(j))
+		d.redraw(rows(j, now))
 		return
 	}
-	for i, r := range rows(j) {
+	for i, r := range rows(j, now) {
 		line := r.name + " " + r.state
 		if i == len(d.shown) {
 			d.shown = append(d.shown, "")
 		}
 		if d.shown[i] != line {
 			d.shown[i] = line
-			fmt.Fprintf(d.out, "%s  %s\n", time.Now().Format(time.TimeOnly), r)
+			fmt.Fprintf(d.out, "%s  %s\n", now.Format(time.TimeOnly), r)
 		}
 	}
 }
 
-// redraw goes back to the first line of the block and writes each line anew, cut so that none wraps.
+// redraw goes back to the first line of the block and writes each line anew, cut so that none wraps. The caller holds d.mu.
 func (d *display) redraw(list []row) {
 	var text strings.Builder
 	if len(d.shown) > 0 {
@@ -71,7 +96,7 @@ func (r row) String() string {
 }
 
 // rows lists the stages that the job has reached, in their order.
-func rows(j job.Job) []row {
+func rows(j job.Job, now time.Time) []row {
 	var list []row
 	byStage := map[string][]job.Step{}
 	for _, s := range j.Steps {
@@ -83,23 +108,23 @@ func rows(j job.Job) []row {
 	for i := range list {
 		steps := byStage[list[i].name]
 		if len(steps) == 1 {
-			list[i].state, list[i].detail = words(steps[0].State), detail(steps[0])
+			list[i].state, list[i].detail = words(steps[0].State), detail(steps[0], now)
 		} else {
-			list[i].state, list[i].detail = parts(steps)
+			list[i].state, list[i].detail = parts(steps, now)
 		}
 	}
 	return list
 }
 
 // parts sums up the steps of one fan-out.
-func parts(steps []job.Step) (state, about string) {
+func parts(steps []job.Step, now time.Time) (state, about string) {
 	ended := 0
 	for _, s := range steps {
 		if s.State.Ended() {
 			ended++
 		}
 		if s.State == job.Failed || s.State == job.Rejected {
-			return words(s.State), detail(s)
+			return words(s.State), detail(s, now)
 		}
 	}
 	if ended == len(steps) {
@@ -109,8 +134,11 @@ func parts(steps []job.Step) (state, about string) {
 }
 
 // detail says what is worth knowing about a step in its state.
-func detail(s job.Step) string {
+func detail(s job.Step, now time.Time) string {
 	var facts []string
+	if n := len(s.History); n > 0 && s.State == job.Running {
+		facts = append(facts, max(0, now.Sub(s.History[n-1].ClaimedAt)).Round(time.Second).String())
+	}
 	if p := s.Progress; p != nil && s.State == job.Running {
 		if p.Total > 0 {
 			facts = append(facts, fmt.Sprintf("%d of %d %s", p.Done, p.Total, p.Unit))

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/job"
 )
@@ -26,6 +29,23 @@ func TestATerminalIsRedrawnInPlaceWithoutWrapping(t *testing.T) {
 	}
 }
 
+func TestTheRunningTimeGoesOnBetweenChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		d := &display{out: &out, width: 80}
+		ctx, cancel := context.WithCancel(t.Context())
+		go d.tick(ctx)
+		d.job(job.Job{Steps: []job.Step{{Stage: "transcribe", State: job.Running, History: []job.Attempt{{ClaimedAt: time.Now()}}}}})
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if text := out.String(); !strings.HasSuffix(text, "transcribe   running                3s\n") {
+			t.Errorf("%q", text)
+		}
+	})
+}
+
 func TestPartsOfAFanOutShareARow(t *testing.T) {
 	step := func(states ...job.State) (steps []job.Step) {
 		for _, s := range states {
@@ -38,7 +58,7 @@ func TestPartsOfAFanOutShareARow(t *testing.T) {
 		"compile      completed              3 parts": step(job.Completed, job.Completed, job.Completed),
 		"compile      failed                 Why.":    step(job.Completed, job.Failed, job.Running),
 	} {
-		list := rows(job.Job{Steps: steps})
+		list := rows(job.Job{Steps: steps}, *at(0))
 		if len(list) != 1 || list[0].String() != want {
 			t.Errorf("rows = %q, want %q", list, want)
 		}
@@ -47,11 +67,11 @@ func TestPartsOfAFanOutShareARow(t *testing.T) {
 
 func TestAnUnknownTotalIsNotInvented(t *testing.T) {
 	s := job.Step{State: job.Running, Progress: &job.Progress{Unit: "seconds", Done: 12, Total: -1}}
-	if got := detail(s); got != "12 seconds" {
+	if got := detail(s, *at(0)); got != "12 seconds" {
 		t.Errorf("detail = %q", got)
 	}
 	s.Progress.Total = 60
-	if got := detail(s); got != "12 of 60 seconds" {
+	if got := detail(s, *at(0)); got != "12 of 60 seconds" {
 		t.Errorf("detail = %q", got)
 	}
 }

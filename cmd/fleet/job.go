@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +27,7 @@ func newJob(getenv func(string) string) *cobra.Command {
 				}
 				out := cmd.OutOrStdout()
 				fmt.Fprintf(out, "job %s: version %d of %s\n", j.ID, j.Version, printable(j.Target))
-				for _, r := range rows(j) {
+				for _, r := range rows(j, time.Now()) {
 					fmt.Fprintln(out, r)
 				}
 				fmt.Fprint(out, summary(j))

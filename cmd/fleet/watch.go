@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +42,12 @@ func discard(job.Job) {}
 // follow shows a job's progress and, at its end, what came of it.
 func follow(ctx context.Context, cmd *cobra.Command, fleet *api.Client, id string) error {
 	show := newDisplay(cmd.OutOrStdout())
+	watching, done := context.WithCancel(ctx)
+	var ticking sync.WaitGroup
+	ticking.Go(func() { show.tick(watching) })
 	last, err := fleet.Watch(ctx, id, show.job)
+	done()
+	ticking.Wait()
 	if err != nil {
 		return err
 	}
