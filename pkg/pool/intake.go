@@ -288,7 +288,7 @@ func (p *Pool) receiveEnds(first bool, n int, out *sqs.ReceiveMessageOutput, err
 	}
 }
 
-// start takes in what a receive of n slots brought, one goroutine each.
+// start takes in what a receive of n slots brought, and gives each message to a goroutine of its own.
 func (p *Pool) start(messages []types.Message, n int, owed *pass, hidden, now time.Time) {
 	fresh := make([]*held, 0, len(messages))
 	p.mu.Lock()
@@ -312,7 +312,11 @@ func (p *Pool) start(messages []types.Message, n int, owed *pass, hidden, now ti
 		return
 	}
 	for _, h := range fresh {
-		go p.work(h)
+		select {
+		case p.next <- h:
+		default:
+			go p.worker(h)
+		}
 	}
 }
 

@@ -39,6 +39,8 @@ type Pool struct {
 	once, settleOpts []func(*sqs.Options) // per call: one attempt; a few quick ones
 
 	ran       atomic.Bool
+	next      chan *held    // to an idle worker
+	idle      atomic.Int32  // workers that wait for their next message
 	refuser   atomic.Int32  // the gate that refused last
 	wake      chan struct{} // the first poller looks again
 	poke      chan struct{} // the keeper looks again
@@ -77,7 +79,7 @@ func New(sqs SQS, cfg Config) (*Pool, error) {
 		batch: batch, systemAttributes: systemAttributes,
 		once: onceOptions(), settleOpts: settleOptions(),
 		wake: make(chan struct{}, 1), poke: make(chan struct{}, 1), pollsDone: make(chan struct{}),
-		byID: map[string]*held{},
+		next: make(chan *held), byID: map[string]*held{},
 	}
 	if strings.HasSuffix(cfg.QueueURL, ".fifo") {
 		p.fifo, p.batch, p.systemAttributes = true, 1, fifoAttributes

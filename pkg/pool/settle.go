@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -15,7 +16,7 @@ const (
 	gatherSettle = 5 * time.Millisecond
 
 	// maxSettleCalls is how many calls of one kind are under way at once.
-	maxSettleCalls = 16
+	maxSettleCalls = 8
 
 	// slowestCall bounds one of them.
 	slowestCall = 10 * time.Second
@@ -28,25 +29,34 @@ type batcher struct {
 }
 
 // run hands on batches until its context ends, whole ones at once and others after a few milliseconds. What it has then is still
-// handed on, for call to give up.
+// handed on, for call to give up. The callers stay for the next batch: a call needs a deep stack, which is costly to grow each time.
 func (b *batcher) run(ctx context.Context) {
-	calls := make(chan struct{}, maxSettleCalls)
-	for {
+	full := make(chan []*held)
+	var callers sync.WaitGroup
+	defer callers.Wait()
+	defer close(full)
+	for started := 0; ; {
 		var first *held
 		select {
 		case first = <-b.in:
 		case <-ctx.Done():
-			for range maxSettleCalls { // wait for the calls under way
-				calls <- struct{}{}
-			}
 			return
 		}
-		full := b.gather(ctx, first)
-		calls <- struct{}{}
-		go func() {
-			defer func() { <-calls }()
-			b.call(full)
-		}()
+		gathered := b.gather(ctx, first)
+		select {
+		case full <- gathered:
+			continue
+		default:
+		}
+		if started < maxSettleCalls {
+			started++
+			callers.Go(func() {
+				for hs := range full {
+					b.call(hs)
+				}
+			})
+		}
+		full <- gathered
 	}
 }
 

@@ -20,9 +20,31 @@ const (
 	// A message whose claim could not be asked for is hidden this long, and up to as much again.
 	storeHide = 5 * time.Second
 
+	// maxIdleWorkers is how many goroutines wait for their next message: starting one, and growing its stack, costs more than the rest
+	// of a message's life. A handler that ends its goroutine ends a worker, too.
+	maxIdleWorkers = 100
+
 	firstRetry   = 100 * time.Millisecond
 	slowestRetry = 5 * time.Second
 )
+
+// worker works on one message, and then on others for as long as there are few idle workers.
+func (p *Pool) worker(h *held) {
+	for {
+		p.work(h)
+		if p.idle.Add(1) > maxIdleWorkers {
+			p.idle.Add(-1)
+			return
+		}
+		select {
+		case h = <-p.next:
+			p.idle.Add(-1)
+		case <-p.intake.Done():
+			p.idle.Add(-1)
+			return
+		}
+	}
+}
 
 // work takes one message from its receipt to its settlement. The message is renewed meanwhile, from before the claim on.
 func (p *Pool) work(h *held) {
@@ -55,6 +77,14 @@ func (p *Pool) atLimit(h *held) bool {
 	return p.cfg.Ledger != nil && p.cfg.MaxReceives > 0 && h.msg.Receives >= p.cfg.MaxReceives
 }
 
+// bounded limits one call of the Ledger. Without one there is no call that could take long.
+func (p *Pool) bounded(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if p.cfg.Ledger == nil {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, limit)
+}
+
 // giveBack settles a message that was received and not started.
 func (p *Pool) giveBack(h *held, s Settlement) {
 	p.metrics.notStarted.WithLabelValues(s.Reason).Inc()
@@ -66,7 +96,7 @@ func (p *Pool) giveBack(h *held, s Settlement) {
 func (p *Pool) claim(h *held) bool {
 	for {
 		start := time.Now()
-		ctx, cancel := context.WithTimeout(p.working, claimTimeout)
+		ctx, cancel := p.bounded(p.working, claimTimeout)
 		grant, err := p.ledger.Claim(ctx, h.msg)
 		cancel()
 		if err == nil {
@@ -113,12 +143,15 @@ func (p *Pool) startHandler(h *held) context.Context {
 	return ctx
 }
 
+// errExited is the end of a handler that called runtime.Goexit.
+var errExited error = &outcome.Panic{}
+
 // execute calls the handler. Whatever it does, return, panic or end its goroutine, the message is settled.
 func (p *Pool) execute(h *held) {
 	ctx := p.startHandler(h)
 	start := time.Now()
 	ctx, span := p.tracer.start(ctx, h)
-	end := error(&outcome.Panic{}) // unless the handler returns, or says more
+	end := errExited // unless the handler returns, or panics
 	defer func() {
 		if v := recover(); v != nil {
 			end = &outcome.Panic{Value: v, Stack: debug.Stack()}
@@ -161,7 +194,7 @@ func (p *Pool) returned(h *held, end error, took time.Duration, span span) {
 func (p *Pool) close(h *held, end error) {
 	s := Settlement{Action: Leave, Reason: reasonStore}
 	for wait := firstRetry; ; wait = min(2*wait, slowestRetry) {
-		ctx, cancel := context.WithTimeout(p.settling, closeTimeout)
+		ctx, cancel := p.bounded(p.settling, closeTimeout)
 		got, err := p.ledger.Close(ctx, h.grant, end)
 		cancel()
 		if err == nil {
