@@ -61,17 +61,24 @@ var givenNames = wordSet(`aaron abigail adam adrian alan albert alex alexander a
 
 // nameScore says how much a line on screen looks like a person's name; 0 or less is none. A name has two to four
 // capitalised words, perhaps after an honorific, and does not begin as a sentence does. A known given name
-// speaks for it, the word of an office or a heading against it, since some people are called Driver.
+// speaks for it and may stand alone or in capitals; the word of an office or a heading speaks against it, not
+// more, since some people are called Driver.
 func nameScore(line string) int {
 	words := strings.Fields(line)
 	for len(words) > 0 && honorifics[strings.ToLower(words[0])] {
 		words = words[1:]
 	}
-	if len(words) < 2 || len(words) > 4 || slices.ContainsFunc(words, func(w string) bool { return !isNameWord(w) }) {
+	if len(words) == 0 || len(words) > 4 {
 		return 0
 	}
 	known := givenNames[strings.ToLower(words[0])]
-	if !known && slices.ContainsFunc(words[:len(words)-1], func(w string) bool { return plain[strings.ToLower(w)] }) {
+	capitals := line == strings.ToUpper(line)
+	switch {
+	case slices.ContainsFunc(words, func(w string) bool { return !isNameWord(w, capitals) }):
+		return 0
+	case !known && (capitals || len(words) == 1):
+		return 0
+	case !known && slices.ContainsFunc(words[:len(words)-1], func(w string) bool { return plain[strings.ToLower(w)] }):
 		return 0
 	}
 	score := 1
@@ -84,8 +91,9 @@ func nameScore(line string) int {
 	return score
 }
 
-// isNameWord accepts "Mary", "O'Neil", "Smith-Jones" and initials such as "J."; it refuses "2nd", "Director," and "of".
-func isNameWord(w string) bool {
+// isNameWord accepts "Mary", "O'Neil", "Smith-Jones" and initials such as "J."; it refuses "2nd", "Director," and "of",
+// and "PLANNING" unless all is in capitals.
+func isNameWord(w string, capitals bool) bool {
 	first, size := utf8.DecodeRuneInString(w)
 	if !unicode.IsUpper(first) {
 		return false
@@ -97,7 +105,7 @@ func isNameWord(w string) bool {
 	letters := 0
 	for _, r := range rest {
 		switch {
-		case unicode.IsLower(r):
+		case unicode.IsLower(r), capitals && unicode.IsUpper(r):
 			letters++
 		case unicode.IsUpper(r), r == '\'', r == '’', r == '-': // as in McCoy, O'Neil, Smith-Jones
 		default:

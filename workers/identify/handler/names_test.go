@@ -11,7 +11,8 @@ func TestLinesThatAreNamesAndLinesThatAreNot(t *testing.T) {
 		"John Carter": true, "Dr. Mary Wilson": true, "Prof Ana María López": true, "J. R. Tolkien": true, "Sinead O'Neil": true,
 		"Anna Smith-Jones": true, "Zoë Müller": true, "Adam Driver": true, "Will Young": true, "Zbigniew Painter Kowal": false,
 		"Planning Director": false, "Chief Engineer": false, "Planning Director, City of Lakeview": false, "City of Lakeview": false,
-		"Thank You": false, "What Next": false, "The Bridge": false, "How Much Money": false, "JOHN": false, "John": false,
+		"Thank You": false, "What Next": false, "The Bridge": false, "How Much Money": false, "JOHN CARTER": true, "BREAKING NEWS": false,
+		"John": true, "Prince": false, "BRIDGE": false, "MARY O'NEIL": true,
 		"2nd Avenue": false, "john carter": false, "Mary Wilson Bob Smith Jones": false, "": false, "Dr": false, "Mayor": false,
 	} {
 		if got := nameScore(line) > 0; got != want {
