@@ -137,7 +137,9 @@ func parts(steps []job.Step, now time.Time) (state, about string) {
 func detail(s job.Step, now time.Time) string {
 	var facts []string
 	if n := len(s.History); n > 0 && s.State == job.Running {
-		facts = append(facts, max(0, now.Sub(s.History[n-1].ClaimedAt)).Round(time.Second).String())
+		if running := now.Sub(s.History[n-1].ClaimedAt).Round(time.Second); running > 0 {
+			facts = append(facts, running.String())
+		}
 	}
 	if p := s.Progress; p != nil && s.State == job.Running {
 		if p.Total > 0 {
