@@ -371,3 +371,10 @@ func (r *rig) SendMessage(ctx context.Context, in *sqs.SendMessageInput, opts ..
 
 // notThere is what the SDK returns for a queue that does not exist.
 type notThere struct{ types.QueueDoesNotExist }
+
+func (r *rig) wantDead(n int) {
+	r.Helper()
+	if d := r.dead(); d != n {
+		r.Errorf("%d dead letters, want %d", d, n)
+	}
+}
