@@ -161,7 +161,7 @@ func (w *folderWriter) Commit() (recording.Object, error) {
 	if w.ended {
 		return recording.Object{}, errors.New("commit of an ended object")
 	}
-	defer w.Abort()
+	defer w.Abort() //nolint:errcheck // the failure that is returned comes first
 	if err := context.Cause(w.ctx); err != nil {
 		return recording.Object{}, err
 	}

@@ -173,7 +173,7 @@ func (w *s3Writer) send() error {
 		}
 		w.upload = out.UploadId
 	}
-	number := int32(len(w.parts) + 1) //nolint:gosec // S3 refuses part 10,001
+	number := int32(len(w.parts) + 1) // S3 refuses part 10,001
 	out, err := s.client.UploadPart(w.ctx, &s3.UploadPartInput{Bucket: &s.bucket, Key: s.full(w.key), UploadId: w.upload, PartNumber: &number, Body: bytes.NewReader(w.buffer.Bytes())})
 	if err != nil {
 		return s.failed("write", w.key, err)

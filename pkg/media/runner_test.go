@@ -47,7 +47,7 @@ func awaitDeath(t *testing.T, pid int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
 	if n != 1 {
 		t.Fatalf("process %d still runs: %v", pid, err)

@@ -15,7 +15,7 @@ import (
 
 // Defaults and bounds of Anthropic.
 const (
-	DefaultAnthropicModel = string(anthropic.ModelClaudeSonnet5_5)
+	DefaultAnthropicModel = anthropic.ModelClaudeSonnet5_5
 	AnthropicTimeout      = 2 * time.Minute // for one call
 	anthropicName         = "anthropic"
 )
@@ -61,7 +61,7 @@ func (a *Anthropic) Look(ctx context.Context, q Question, pictures []Picture) (j
 
 func (a *Anthropic) ask(ctx context.Context, q Question, blocks ...anthropic.ContentBlockParamUnion) (json.RawMessage, error) {
 	message, err := a.client.Messages.New(ctx, anthropic.MessageNewParams{
-		Model:        anthropic.Model(a.model),
+		Model:        a.model,
 		MaxTokens:    q.MaxTokens,
 		System:       []anthropic.TextBlockParam{{Text: q.Instructions}},
 		Messages:     []anthropic.MessageParam{anthropic.NewUserMessage(blocks...)},
