@@ -48,6 +48,13 @@ func (s *Server) CompactAt(bytes int64) {
 	s.journal.compactAt = bytes
 }
 
+// BreakJournal makes every later write fail, as a full disk would.
+func (s *Server) BreakJournal() {
+	s.journal.writing.Lock()
+	defer s.journal.writing.Unlock()
+	_ = s.journal.file.Close()
+}
+
 // LogName and FrameHeader let tests find their way in a log.
 var LogName = logName
 

@@ -268,6 +268,30 @@ func TestLogIsCompactedAndNothingIsLost(t *testing.T) {
 	}
 }
 
+func TestNothingIsAcknowledgedThatCannotBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		server := open(t, dir)
+		client := sqsclient.New(server, func(o *sqs.Options) { o.RetryMaxAttempts = 1 })
+		url := create(t, client, "q", nil)
+		if err := sendOne(client, url); err != nil {
+			t.Fatal(err)
+		}
+		server.BreakJournal()
+		for range 2 {
+			if sendOne(client, url) == nil {
+				t.Error("a send was acknowledged")
+			}
+		}
+		if server.Close() == nil {
+			t.Error("Close hides the failure")
+		}
+		if n := depth(t, sqsclient.New(open(t, dir)), url); n != "1" {
+			t.Errorf("%s messages came back", n)
+		}
+	})
+}
+
 func TestKilledDuringCompactionLosesNothing(t *testing.T) {
 	dir := t.TempDir()
 	server := open(t, dir)

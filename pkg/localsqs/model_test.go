@@ -2,6 +2,8 @@ package localsqs_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -98,6 +100,9 @@ func (m *model) remove(x *modelMessage) {
 // machine drives a server and the model through the same steps.
 type machine struct {
 	model
+	tb     testing.TB
+	server *localsqs.Server
+	dir    string // where the server keeps its state, if it may be killed
 	client *sqs.Client
 	url    *string
 	dlq    *string
@@ -105,9 +110,9 @@ type machine struct {
 	stale  []string // handles that are not the latest of any message
 }
 
-func newMachine(t *rapid.T, tb testing.TB, fifo bool) (*machine, func()) {
-	server := localsqs.New(localsqs.Options{})
-	s := &machine{model: model{fifo: fifo, deduped: map[string]time.Time{}}, client: sqsclient.New(server)}
+func newMachine(tb testing.TB, fifo bool, dir string) *machine {
+	s := &machine{model: model{fifo: fifo, deduped: map[string]time.Time{}}, tb: tb, dir: dir}
+	s.start()
 	suffix, attrs := "", map[string]string{}
 	if fifo {
 		suffix, attrs["FifoQueue"] = ".fifo", "true"
@@ -116,7 +121,32 @@ func newMachine(t *rapid.T, tb testing.TB, fifo bool) (*machine, func()) {
 	attrs["VisibilityTimeout"], attrs["MessageRetentionPeriod"] = "3", "60"
 	attrs["RedrivePolicy"] = fmt.Sprintf(`{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:dead%s","maxReceiveCount":%d}`, suffix, modelReceives)
 	s.url = create(tb, s.client, "q"+suffix, attrs)
-	return s, func() { _ = server.Close() }
+	return s
+}
+
+func (s *machine) start() {
+	s.server = localsqs.New(localsqs.Options{})
+	if s.dir != "" {
+		s.server = must[*localsqs.Server](s.tb)(localsqs.Open(s.dir, localsqs.Options{}))
+	}
+	s.client = sqsclient.New(s.server)
+}
+
+// kill goes on with a server that has only what the old one had written.
+func (s *machine) kill(t *rapid.T) {
+	if s.dir == "" {
+		t.Skip("in memory")
+	}
+	old := s.server
+	next := filepath.Join(s.tb.TempDir(), "next")
+	if err := os.CopyFS(next, os.DirFS(s.dir)); err != nil {
+		t.Fatal(err)
+	}
+	s.dir = next
+	s.start()
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (s *machine) send(t *rapid.T) {
@@ -293,18 +323,24 @@ type inBubble struct{ testing.TB }
 
 func TestServerFollowsTheModel(t *testing.T) {
 	for name, fifo := range map[string]bool{"standard": false, "fifo": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				rapid.Check(inBubble{t}, func(rt *rapid.T) {
-					s, end := newMachine(rt, t, fifo)
-					defer end()
-					rt.Repeat(map[string]func(*rapid.T){
-						"send": s.send, "send more": s.send, "receive": s.receive, "delete": s.settle, "delete stale": s.settleStale,
-						"change visibility": s.extend, "wait": s.wait, "": s.check,
-					})
-					s.bury(rt)
-				})
-			})
-		})
+		for place, durable := range map[string]bool{"in memory": false, "killed at times": true} {
+			t.Run(name+" "+place, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { followModel(t, fifo, durable) }) })
+		}
 	}
+}
+
+func followModel(t *testing.T, fifo, durable bool) {
+	rapid.Check(inBubble{t}, func(rt *rapid.T) {
+		dir := ""
+		if durable {
+			dir = t.TempDir()
+		}
+		s := newMachine(t, fifo, dir)
+		defer func() { _ = s.server.Close() }()
+		rt.Repeat(map[string]func(*rapid.T){
+			"send": s.send, "send more": s.send, "receive": s.receive, "delete": s.settle, "delete stale": s.settleStale,
+			"change visibility": s.extend, "wait": s.wait, "kill": s.kill, "": s.check,
+		})
+		s.bury(rt)
+	})
 }

@@ -25,7 +25,7 @@ type queue struct {
 	counts   [3]int           // by state
 	flow     flow
 	dedup    dedupWindow
-	attempts map[string]attempt
+	attempts attemptWindow
 	waiters  waitList
 	tasks    []*moveTask // oldest first
 }
@@ -42,7 +42,7 @@ type group struct {
 func newQueue(s *Server, name string, fifo bool, set settings) *queue {
 	q := &queue{
 		settings: set, server: s, name: name, fifo: fifo, arn: s.arn(name),
-		tags: map[string]string{}, attempts: map[string]attempt{},
+		tags: map[string]string{},
 	}
 	q.clear()
 	return q
@@ -54,7 +54,7 @@ func (q *queue) clear() {
 	q.timers = keyHeap[message]{slot: func(m *message) *int32 { return &m.timerSlot }}
 	q.runnable = keyHeap[group]{slot: func(g *group) *int32 { return &g.slot }}
 	q.counts = [3]int{}
-	clear(q.attempts)
+	q.attempts = attemptWindow{}
 }
 
 func (q *queue) nextSeq() int64 {
@@ -158,6 +158,7 @@ func (q *queue) advance(now int64) {
 		}
 	}
 	q.dedup.expire(now)
+	q.attempts.expire(now)
 }
 
 // hide begins or changes an in-flight period that ends at deadline.

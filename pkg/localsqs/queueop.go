@@ -114,6 +114,7 @@ func deleteQueue(s *Server, _ *call, q *queue, _ *target, now int64) (any, error
 	q.end(errNoQueue())
 	q.stopTasks()
 	delete(s.queues, q.name)
+	maps.DeleteFunc(s.deleted, func(_ string, at int64) bool { return now >= at+int64(recreateInterval) })
 	s.deleted[q.name] = now
 	s.journal.queueDeleted(q, now)
 	return empty{}, nil

@@ -6,15 +6,6 @@ import (
 	"time"
 )
 
-// attemptInterval is how long a ReceiveRequestAttemptId may be repeated. Source: SQS API reference, ReceiveMessage.
-const attemptInterval = 5 * time.Minute
-
-// attempt is what a receive with a ReceiveRequestAttemptId returned.
-type attempt struct {
-	at  int64
-	got []delivery
-}
-
 // want is one receive's wish.
 type want struct {
 	max       int
@@ -37,7 +28,7 @@ func (q *queue) take(now int64, w want) []delivery {
 		got = q.takeFrom(g, now, w, got)
 	}
 	if w.attemptID != "" && len(got) > 0 {
-		q.attempts[w.attemptID] = attempt{at: now, got: got}
+		q.attempts.remember(w.attemptID, attempt{at: now, got: got})
 	}
 	return got
 }
@@ -106,26 +97,6 @@ func (q *queue) undeliver(d delivery) {
 	m.state = stateReady
 	q.enter(m)
 	q.server.journal.received(q, m)
-}
-
-// repeat answers a receive whose attempt id was used before, if nothing happened to its messages since: the same
-// messages and handles, with the visibility timeout starting anew.
-func (q *queue) repeat(now int64, w want) ([]delivery, bool) {
-	a, ok := q.attempts[w.attemptID]
-	if !ok || w.attemptID == "" || a.at+int64(attemptInterval) <= now {
-		return nil, false
-	}
-	for _, d := range a.got {
-		m := q.messages[d.seq]
-		if m != d.message || m.state != stateInFlight || m.here != d.here || m.touched {
-			return nil, false
-		}
-	}
-	for _, d := range a.got {
-		q.hide(d.message, now+int64(w.hide))
-		q.server.journal.received(q, d.message)
-	}
-	return a.got, true
 }
 
 // Fair queues: a tenant is noisy with more than a tenth of the messages in flight and at least noisyInFlight of them.
