@@ -3,6 +3,7 @@ package workertest_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stagefleet/stagefleet/pkg/job"
 	"github.com/stagefleet/stagefleet/pkg/outcome"
+	"github.com/stagefleet/stagefleet/pkg/pool"
 	"github.com/stagefleet/stagefleet/pkg/stage"
 	"github.com/stagefleet/stagefleet/pkg/worker"
 	"github.com/stagefleet/stagefleet/pkg/workertest"
@@ -21,7 +23,7 @@ import (
 // a standard queue; merge joins.
 func stages() stage.Pipeline {
 	return stage.Pipeline{
-		{Name: "read", Summary: "s", Next: "split"},
+		{Name: "read", Summary: "s", Next: "split", Profile: stage.Profile{TimeLimit: 10 * time.Minute}},
 		{Name: "split", Summary: "s", Next: "cut", FanOut: true},
 		{Name: "cut", Summary: "s", Next: "merge", Queue: stage.Standard, Profile: stage.Profile{Slots: 4}, Breaker: stage.Breaker{MinSamples: 2}},
 		{Name: "merge", Summary: "s", Join: true},
@@ -270,6 +272,73 @@ func TestAStepThatKeepsFailingDiesAfterItsAttempts(t *testing.T) {
 		settle(longAfter)
 		if n := len(fleet.DeadLetters("read")); n != 1 {
 			t.Errorf("%d dead letters, want 1", n)
+		}
+	})
+}
+
+func TestAMessageThatNobodyUnderstandsIsDeadWithinSeconds(t *testing.T) {
+	inBubble(t, &script{}, func(t *testing.T, fleet *workertest.Fleet) {
+		for _, body := range []string{"{", `{"v":1,"step":"unknown","emission":1,"tenant":"tenant"}`, `{"v":9}`} {
+			fleet.Send("cut", body)
+		}
+		settle(5 * time.Second)
+		reasons := map[string]int{}
+		for _, letter := range fleet.DeadLetters("cut") {
+			for name, value := range letter.MessageAttributes {
+				if name == pool.AttributeReason {
+					reasons[*value.StringValue]++
+				}
+			}
+		}
+		if got := fmt.Sprint(reasons); got != "map[undecodable:2 unknown_step:1]" {
+			t.Errorf("dead letters by reason: %s", got)
+		}
+	})
+}
+
+func TestACancelledJobIsToldAtTheNextBeat(t *testing.T) {
+	var cause atomic.Value
+	s := &script{read: func(ctx context.Context, _ worker.Task[order]) error {
+		<-ctx.Done()
+		cause.Store(context.Cause(ctx))
+		return ctx.Err()
+	}}
+	inBubble(t, s, func(t *testing.T, fleet *workertest.Fleet) {
+		id := fleet.Submit("talk", 0, order{1}).ID
+		fleet.WaitFor(id, func(j job.Job) bool { return j.Steps[0].State == job.Running })
+		if err := fleet.Record.Cancel(t.Context(), workertest.Tenant, id, "test"); err != nil {
+			t.Fatal(err)
+		}
+		settle(3*time.Minute + time.Second)
+		if err, _ := cause.Load().(error); !errors.Is(err, outcome.ErrCancelled) {
+			t.Errorf("the handler's context ended with %v", err)
+		}
+		if j := fleet.Job(id); j.State != job.Cancelled || fmt.Sprint(attempts(j, "read")) != "[0]" {
+			t.Errorf("%s with attempts %v", j.State, attempts(j, "read"))
+		}
+	})
+}
+
+func TestAHandlerBeyondItsTimeLimitHasFailedOnce(t *testing.T) {
+	var runs atomic.Int32
+	s := &script{read: func(ctx context.Context, _ worker.Task[order]) error {
+		if runs.Add(1) > 1 {
+			return nil
+		}
+		<-ctx.Done()
+		if !errors.Is(context.Cause(ctx), outcome.ErrTimeLimit) {
+			t.Errorf("the handler's context ended with %v", context.Cause(ctx))
+		}
+		return ctx.Err()
+	}}
+	inBubble(t, s, func(t *testing.T, fleet *workertest.Fleet) {
+		start := time.Now()
+		j := fleet.Wait(fleet.Submit("talk", 0, order{1}).ID)
+		if got := fmt.Sprint(attempts(j, "read")); j.State != job.Completed || got != "[2]" {
+			t.Errorf("%s with attempts %s, want completed with [2]", j.State, got)
+		}
+		if took := time.Since(start); took < 10*time.Minute+30*time.Second || took > 10*time.Minute+35*time.Second {
+			t.Errorf("took %v, want the limit of ten minutes and the wait of half a one", took)
 		}
 	})
 }

@@ -37,12 +37,12 @@ type Options struct {
 	Env map[string]string
 	// Log is for what goes wrong; nil: silent.
 	Log *zap.Logger
-	// Patience is how long Wait waits. Default 10 minutes.
+	// Patience is how long Wait waits. Default 30 minutes.
 	Patience time.Duration
 }
 
 // DefaultPatience is how long Wait waits for a job that says nothing else.
-const DefaultPatience = 10 * time.Minute
+const DefaultPatience = 30 * time.Minute
 
 // Fleet is all stages in one process, with a queue server, a record in a file, the
 // relay and the reconciler. It ends with the test. Methods may be called by several

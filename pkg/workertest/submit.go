@@ -3,6 +3,7 @@ package workertest
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -10,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/stagefleet/stagefleet/pkg/admin"
+	"github.com/stagefleet/stagefleet/pkg/internal/outbound"
 	"github.com/stagefleet/stagefleet/pkg/job"
 )
 
@@ -86,6 +88,15 @@ func (f *Fleet) Stages() []admin.Stage {
 	list, err := f.admin.Stages(f.t.Context())
 	check(f.t, "look at the stages", err)
 	return list
+}
+
+// Send puts a message that no job knows into a stage's queue.
+func (f *Fleet) Send(name, body string) {
+	f.t.Helper()
+	route, err := f.o.Stages.Route(Environment, name)
+	check(f.t, "find the queue", err)
+	row := job.Outgoing{Queue: route.Queue, FIFO: route.FIFO, Group: "stranger", Dedup: body, Body: body}
+	check(f.t, "send", errors.Join(outbound.New(f.client).Send(f.t.Context(), []job.Outgoing{row})...))
 }
 
 // DeadLetters returns up to ten messages of a stage's dead-letter queue, which it hides for a second.
