@@ -1,7 +1,8 @@
 // Package handler is the identify stage: it finds out who speaks when. It asks the cheap witnesses first: what
 // speakers say of themselves, names that stand in the lower third of the picture, and the pitch of each
 // stretch of speech to tell voices apart. Only if somebody is still unnamed then, a vision model is asked,
-// once. It says "unknown" rather than guess; similar voices that no name on screen tells apart count as one. Package worker is the caller.
+// once. It says "unknown" rather than guess; similar voices that no name on screen tells apart count as one.
+// Package worker is the caller.
 package handler
 
 import (
