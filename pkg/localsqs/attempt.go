@@ -1,6 +1,9 @@
 package localsqs
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // attemptInterval is how long a ReceiveRequestAttemptId may be repeated. Source: SQS API reference, ReceiveMessage.
 const attemptInterval = 5 * time.Minute
@@ -52,9 +55,11 @@ func (q *queue) repeat(now int64, w want) ([]delivery, bool) {
 			return nil, false
 		}
 	}
-	for _, d := range a.got {
+	got := slices.Clone(a.got)
+	for i, d := range got {
 		q.hide(d.message, now+int64(w.hide))
 		q.server.journal.received(q, d.message)
+		got[i].repeated = true
 	}
-	return a.got, true
+	return got, true
 }

@@ -6,6 +6,7 @@
 // gives a ready client without sockets, usable inside testing/synctest bubbles. The server keeps everything in memory
 // unless it was made by [Open], which keeps it in a directory as well.
 //
-// It does not check permissions or encrypt, does not throttle unless told to by a [Fault], and every attribute change takes effect at once.
-// The 120,000-message look-ahead of real FIFO queues is not imitated: a deep group never hides another one.
+// Where it differs: it does not check permissions or encrypt, does not throttle unless told to by a [Fault], and every
+// change takes effect at once. A deep FIFO group never hides another one, as the 120,000-message look-ahead of real queues
+// can, and fair queues judge a tenant by its messages in flight, not by its processing time.
 package localsqs

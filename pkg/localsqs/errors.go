@@ -112,6 +112,11 @@ func errInternal(message string) *apiError {
 	return &apiError{code: "InternalFailure", legacy: "InternalFailure", status: http.StatusInternalServerError, message: message}
 }
 
+// errClientGone is counted, but nobody is there to read it.
+func errClientGone() *apiError {
+	return badRequest("ClientGone", "ClientGone", "The client went away before the reply.")
+}
+
 func asAPIError(err error) *apiError {
 	var e *apiError
 	if !errors.As(err, &e) {

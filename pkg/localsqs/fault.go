@@ -177,7 +177,7 @@ func (h *strike) before(ctx context.Context, closing <-chan struct{}) error {
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return errClientGone()
 		case <-closing:
 			return errClosed()
 		}

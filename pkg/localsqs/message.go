@@ -52,6 +52,7 @@ type delivery struct {
 	receives int32
 	here     int32
 	first    int64
+	repeated bool // handed out again to the same caller, who may hold it already
 }
 
 // uuid is a random (version 4) identifier.

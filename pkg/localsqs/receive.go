@@ -50,7 +50,7 @@ func (q *queue) takeFrom(g *group, now int64, w want, got []delivery) []delivery
 			hide = 0
 		}
 		q.deliver(m, now, hide)
-		got = append(got, delivery{m, m.receives, m.here, m.first})
+		got = append(got, delivery{message: m, receives: m.receives, here: m.here, first: m.first})
 	}
 	return got
 }
@@ -85,7 +85,7 @@ func (q *queue) deliver(m *message, now int64, hide time.Duration) {
 // undeliver takes a delivery back that never reached its client, as if it had not been received.
 func (q *queue) undeliver(d delivery) {
 	m := q.messages[d.seq]
-	if m != d.message || m.here != d.here || m.state != stateInFlight || m.touched {
+	if m != d.message || m.here != d.here || m.state != stateInFlight || m.touched || d.repeated {
 		return
 	}
 	q.leave(m)
@@ -217,7 +217,7 @@ func (q *queue) poll(ctx context.Context, w *waiter, wait time.Duration) ([]deli
 	defer q.server.mu.Unlock()
 	if ctx.Err() != nil && q.server.opts.KeepCancelledPolls {
 		w.ghost = true
-		return nil, context.Cause(ctx)
+		return nil, errClientGone()
 	}
 	q.waiters.remove(w)
 	return w.got, w.err

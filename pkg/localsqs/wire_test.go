@@ -201,6 +201,25 @@ func TestMessageHandedToAPollCancelledInThatInstantIsNotLost(t *testing.T) {
 	}
 }
 
+func TestCancelledRepeatOfAnAttemptLeavesTheFirstReceiversMessagesHidden(t *testing.T) {
+	bubble(t, localsqs.Options{}, func(t *testing.T, server *localsqs.Server, client *sqs.Client, _ *string) {
+		url := create(t, client, "q.fifo", map[string]string{"FifoQueue": "true", "ContentBasedDeduplication": "true"})
+		must[*sqs.SendMessageOutput](t)(client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: url, MessageBody: aws.String("x"), MessageGroupId: aws.String("g")}))
+		in := &sqs.ReceiveMessageInput{QueueUrl: url, ReceiveRequestAttemptId: aws.String("a")}
+		if got := must[*sqs.ReceiveMessageOutput](t)(client.ReceiveMessage(t.Context(), in)); len(got.Messages) != 1 {
+			t.Fatal("nothing was received")
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		r := httptest.NewRequestWithContext(gone, "POST", "/", strings.NewReader(`{"QueueUrl":"/000000000000/q.fifo","ReceiveRequestAttemptId":"a"}`))
+		r.Header.Set("X-Amz-Target", "AmazonSQS.ReceiveMessage")
+		server.ServeHTTP(httptest.NewRecorder(), r)
+		if len(receiveAll(t, client, url)) != 0 {
+			t.Error("the message is visible while its receiver holds it")
+		}
+	})
+}
+
 func TestSocketThatBreaksDuringAPollLosesNothing(t *testing.T) {
 	server := newServer(t, localsqs.Options{})
 	client := socketClient(t, server)
