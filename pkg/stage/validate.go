@@ -3,7 +3,9 @@ package stage
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"time"
 )
 
@@ -101,8 +103,25 @@ func (p Profile) check(c *checks) {
 	c.must(p.MaxTasks*p.Slots <= p.Ceiling, "Profile.Ceiling", p.Ceiling, "at least MaxTasks x Slots, %d", p.MaxTasks*p.Slots)
 	c.must(p.MaxInput >= 1, "Profile.MaxInput", p.MaxInput, "at least 1 byte")
 	c.must(p.TimeLimit > 0, "Profile.TimeLimit", p.TimeLimit, "above 0")
-	c.must(p.CPU >= 1, "Profile.CPU", p.CPU, "at least 1")
-	c.must(p.Memory >= 1, "Profile.Memory", p.Memory, "at least 1 MiB")
+	p.checkSize(c)
+}
+
+// sizes are the memory sizes in MiB, from lo to hi by step, that a Fargate task of
+// so many CPU units may have (Amazon ECS Developer Guide, "Task size").
+var sizes = map[int]struct{ lo, hi, step int }{
+	256: {512, 2048, 512}, 512: {1024, 4096, 1024}, 1024: {2048, 8192, 1024}, 2048: {4096, 16384, 1024},
+	4096: {8192, 30720, 1024}, 8192: {16384, 61440, 4096}, 16384: {32768, 122880, 8192},
+}
+
+func (p Profile) checkSize(c *checks) {
+	size, known := sizes[p.CPU]
+	c.must(known, "Profile.CPU", p.CPU, "one of %v", slices.Sorted(maps.Keys(sizes)))
+	if !known {
+		return
+	}
+	fits := p.Memory >= size.lo && p.Memory <= size.hi && p.Memory%size.step == 0
+	fits = fits && (p.CPU != 256 || p.Memory != 1536) // the one gap in the table
+	c.must(fits, "Profile.Memory", p.Memory, "for %d CPU units %d to %d MiB in steps of %d", p.CPU, size.lo, size.hi, size.step)
 }
 
 func wholeSeconds(d time.Duration) bool { return d >= time.Second && d%time.Second == 0 }

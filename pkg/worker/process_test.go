@@ -161,7 +161,7 @@ func (p *process) code() int {
 	select {
 	case <-p.exited:
 		return p.ProcessState.ExitCode()
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		p.t.Fatalf("the worker does not end:\n%s", p.output)
 		return 0
 	}
@@ -192,9 +192,9 @@ func (s *scene) until(what string, condition func() bool) {
 	s.t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); !condition(); <-tick.C {
+	for end := time.Now().Add(time.Minute); !condition(); <-tick.C {
 		if time.Now().After(end) {
-			s.t.Fatalf("not within 20s: %s", what)
+			s.t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }
