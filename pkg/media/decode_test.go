@@ -56,6 +56,20 @@ func TestPictureIsDecodedToItsEndAndLeavesPosters(t *testing.T) {
 	}
 }
 
+func TestHighDynamicRangeBecomesOrdinaryPictures(t *testing.T) {
+	path := makeFile(t, "hdr.mp4", append(picture(2), "-c:v", "libx264", "-pix_fmt", "yuv420p10le", "-color_trc", "smpte2084", "-color_primaries", "bt2020",
+		"-colorspace", "bt2020nc", "-x264-params", "transfer=smpte2084:colorprim=bt2020:colormatrix=bt2020nc")...)
+	r := Runner{Dir: t.TempDir()}
+	declared, err := r.Probe(t.Context(), path)
+	if err != nil || !declared.Video.HDR {
+		t.Fatalf("got %+v, %v", declared.Video, err)
+	}
+	d, posters, err := r.DecodeVideo(t.Context(), path, declared)
+	if err != nil || len(posters) == 0 || !near(d.Duration, 2*second) {
+		t.Fatalf("got %+v, %v, %v", d, posters, err)
+	}
+}
+
 func TestWhatIsMissingFromACutFileShowsInTheDecodedLength(t *testing.T) {
 	whole := makeFile(t, "whole.mp4", slices.Concat(picture(8), tone(8), []string{"-movflags", "+faststart"})...)
 	content, err := os.ReadFile(whole)

@@ -18,8 +18,9 @@ const (
 	MaxDuration = 4 * time.Hour
 	MaxStreams  = 32
 
-	probeTime = 20 * time.Second
-	minScore  = 26 // ffprobe's score of a format that was recognised rather than guessed (its retry score is 25)
+	probeCPU  = 20 * time.Second // a header that takes more is no honest one
+	probeTime = 2 * time.Minute  // a machine that takes longer is busy, or its disk is
+	minScore  = 26               // ffprobe's score of a format that was recognised rather than guessed (its retry score is 25)
 )
 
 // Refusals of Probe, to match with errors.Is: the file is at fault, and will be again.
@@ -66,7 +67,7 @@ type AudioStream struct {
 }
 
 // Probe reads the header of a submitted file. Only that file is opened, whatever it contains: formats that
-// refer to other files are not tried. A refusal matches one of the Err values above.
+// refer to other files are not tried. A refusal matches one of the Err values above, or ErrLimit.
 func (r Runner) Probe(ctx context.Context, path string) (Declared, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -79,17 +80,15 @@ func (r Runner) Probe(ctx context.Context, path string) (Declared, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	r.Limits.CPU = probeTime
+	r.Limits.CPU = probeCPU
 	out, err := r.Run(limited, "ffprobe", "-v", "error", "-protocol_whitelist", "file",
 		"-format_whitelist", strings.Join(Demuxers, ","), "-max_streams", strconv.Itoa(MaxStreams),
 		"-of", "json", "-show_format", "-show_streams", "-i", r.Local(path))
 	var exit *ExitError
-	switch {
-	case errors.As(err, &exit):
+	if errors.As(err, &exit) && !errors.Is(err, ErrLimit) {
 		return Declared{}, fmt.Errorf("%w: %w", ErrFormat, err)
-	case err != nil && limited.Err() != nil && ctx.Err() == nil:
-		return Declared{}, fmt.Errorf("%w: its header took longer than %v", ErrFormat, probeTime)
-	case err != nil:
+	}
+	if err != nil {
 		return Declared{}, err
 	}
 	return declared(out.Stdout)
