@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/stagefleet/stagefleet/pkg/blob"
+	"github.com/stagefleet/stagefleet/pkg/internal/telemetry"
 	"github.com/stagefleet/stagefleet/pkg/job"
 	"github.com/stagefleet/stagefleet/pkg/pool"
 )
@@ -31,7 +32,7 @@ type executor struct {
 // however it returns.
 func (e *executor) handle(ctx context.Context, m pool.Message) error {
 	h := m.Grant.(*held)
-	h.start(time.Now())
+	h.start(time.Now(), telemetry.TraceParent(ctx))
 	dir, err := os.MkdirTemp(e.scratch, "attempt-")
 	if err != nil {
 		return fmt.Errorf("make the attempt's folder: %w", err)

@@ -19,6 +19,7 @@ type held struct {
 
 	mu       sync.Mutex
 	started  time.Time
+	trace    string // W3C context of the execution's span, for what follows from it
 	finished time.Time
 	made     result
 }
@@ -27,10 +28,16 @@ func newHeld(c job.Claim, m pool.Message, atLimit bool) *held {
 	return &held{claim: c, received: m.ReceivedAt, atLimit: atLimit, attempt: &attempt{}}
 }
 
-func (h *held) start(now time.Time) {
+func (h *held) start(now time.Time, traceparent string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.started = now
+	h.started, h.trace = now, traceparent
+}
+
+func (h *held) traceparent() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.trace
 }
 
 func (h *held) finish(r result, now time.Time) {

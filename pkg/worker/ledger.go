@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/stagefleet/stagefleet/pkg/internal/envelope"
-	"github.com/stagefleet/stagefleet/pkg/internal/telemetry"
 	"github.com/stagefleet/stagefleet/pkg/job"
 	"github.com/stagefleet/stagefleet/pkg/outcome"
 	"github.com/stagefleet/stagefleet/pkg/pool"
@@ -95,7 +94,7 @@ func (l *ledger) publish(ctx context.Context, h *held) (pool.Settlement, error) 
 	done, err := l.store.Publish(ctx, job.Publication{
 		Claim: h.claim, Output: r.output, FanOut: r.fanOut, Parts: r.parts, Result: r.offer,
 		Next: route(l.settings.Next), Join: route(l.settings.Join),
-		Gaps: h.attempt.noted(), Timings: h.timings(), TraceParent: telemetry.TraceParent(ctx),
+		Gaps: h.attempt.noted(), Timings: h.timings(), TraceParent: h.traceparent(),
 	})
 	if err != nil {
 		return pool.Settlement{}, fmt.Errorf("publish step %s: %w", h.claim.Step, err)
@@ -108,7 +107,7 @@ func (l *ledger) end(ctx context.Context, h *held, end error) (pool.Settlement, 
 	verdict := outcome.Of(end)
 	ended, err := l.store.End(ctx, job.Ending{
 		Claim: h.claim, Verdict: verdict, Action: l.policy.Decide(verdict, h.claim.Attempt, rand.Float64()),
-		Timings: h.timings(), ReceivesAtLimit: h.atLimit, TraceParent: telemetry.TraceParent(ctx),
+		Timings: h.timings(), ReceivesAtLimit: h.atLimit, TraceParent: h.traceparent(),
 	})
 	if err != nil {
 		return pool.Settlement{}, fmt.Errorf("record the end of step %s: %w", h.claim.Step, err)
