@@ -68,7 +68,8 @@ type evidence struct {
 	pitches media.Pitches
 }
 
-// look reads the screen and measures the voices, side by side.
+// look reads the screen and measures the voices, side by side. Neither is needed to go on: what a tool cannot
+// make sense of is a gap.
 func (h identify) look(ctx context.Context, t task) (evidence, error) {
 	var seen evidence
 	var screenErr, voiceErr error
@@ -77,7 +78,22 @@ func (h identify) look(ctx context.Context, t task) (evidence, error) {
 	both.Go(func() { seen.banners, screenErr = readScreen(ctx, t, tools) })
 	both.Go(func() { seen.pitches, voiceErr = measureVoices(ctx, t, tools) })
 	both.Wait()
+	if isSenseless(screenErr) {
+		t.Gap("screen_unread", "Names in the picture could not be read.")
+		screenErr = nil
+	}
+	if isSenseless(voiceErr) {
+		t.Gap("voices_unmeasured", "The voices could not be told apart by their pitch.")
+		voiceErr = nil
+	}
 	return seen, errors.Join(screenErr, voiceErr)
+}
+
+// isSenseless reports a tool that ran and gave up by itself, or hit its limits: it would do so again. One that
+// was killed may do better next time.
+func isSenseless(err error) bool {
+	var exit *media.ExitError
+	return errors.Is(err, media.ErrLimit) || errors.As(err, &exit) && exit.Signal == 0
 }
 
 func measureVoices(ctx context.Context, t task, tools media.Runner) (media.Pitches, error) {

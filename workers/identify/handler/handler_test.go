@@ -6,14 +6,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stagefleet/stagefleet/demo/sample"
+	"github.com/stagefleet/stagefleet/pkg/media"
 	"github.com/stagefleet/stagefleet/pkg/outcome"
 	"github.com/stagefleet/stagefleet/pkg/provider"
 	"github.com/stagefleet/stagefleet/pkg/recording"
@@ -219,22 +220,40 @@ func TestAVisionModelThatFailsIsAskedAgainLater(t *testing.T) {
 
 func TestBrokenObjectsEndWithoutQuotingThem(t *testing.T) {
 	objects := workertest.NewObjects(t)
-	in := recorded(t, objects, script[:1])
-	broken := in
+	broken := recorded(t, objects, script[:1])
 	broken.Words = objects.Put("jobs/j/broken.json", []byte(`[{"text":"`+canary+`"`))
 	if got, _ := run(t, objects, broken, nil); got.Verdict.Kind != outcome.KindQuarantine {
 		t.Errorf("words that are no JSON: %+v", got.Verdict)
 	}
-	noise := filepath.Join(t.TempDir(), canary)
-	if err := os.WriteFile(noise, []byte(canary), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	broken = in
-	broken.Media.Source = objects.PutFile("jobs/j/noise", noise)
-	if got, _ := run(t, objects, broken, nil); got.Verdict.Kind != outcome.KindRetry {
-		t.Errorf("a source that changed: %+v", got.Verdict)
-	}
 	if got, _ := run(t, objects, recording.Transcribed{V: 7}, nil); got.Verdict.Kind != outcome.KindQuarantine {
 		t.Errorf("an unknown shape: %+v", got.Verdict)
+	}
+}
+
+func TestWhatToolsCannotMakeSenseOfIsAGap(t *testing.T) {
+	objects := workertest.NewObjects(t)
+	in := recorded(t, objects, script[:2])
+	noise := objects.Put("jobs/j/noise", []byte(canary))
+	in.Media.Source, in.Media.Audio = noise, &noise
+	got, turns := run(t, objects, in, nil)
+	if got.Verdict.Kind != outcome.KindDone || len(turns) != 2 || len(got.Gaps) != 2 {
+		t.Fatalf("ended %+v with %v and %v", got.Verdict, got.Gaps, turns)
+	}
+	want := []recording.Speaker{{ID: "s1", Name: "Walter Bishop", Evidence: recording.EvidenceSpoken}, {ID: "s2", Evidence: recording.EvidenceUnknown}}
+	if !slices.Equal(got.Output.Speakers, want) {
+		t.Fatalf("got %+v", got.Output.Speakers)
+	}
+}
+
+func TestAToolThatWasKilledIsTriedAgain(t *testing.T) {
+	for err, want := range map[error]bool{
+		&media.ExitError{Tool: "tesseract", Code: 1}:                           true,
+		&media.ExitError{Tool: "tesseract", Code: -1, Signal: syscall.SIGXCPU}: true,
+		&media.ExitError{Tool: "tesseract", Code: -1, Signal: syscall.SIGKILL}: false,
+		media.ErrMissing: false, outcome.ErrDraining: false,
+	} {
+		if got := isSenseless(err); got != want {
+			t.Errorf("%v: senseless %v", err, got)
+		}
 	}
 }
