@@ -133,7 +133,7 @@ func (r *rig) send(bodies ...string) {
 	r.Helper()
 	for _, body := range bodies {
 		in := &sqs.SendMessageInput{QueueUrl: &r.queue, MessageBody: &body}
-		if group, _, ok := strings.Cut(body, ":"); ok { // FIFO: "group:rest"
+		if group, _, ok := strings.Cut(body, ":"); ok && strings.HasSuffix(r.queue, ".fifo") { // "group:rest"
 			in.MessageGroupId, in.MessageDeduplicationId = &group, aws.String(fmt.Sprint(body, time.Since(r.start)))
 		}
 		if _, err := r.client.SendMessage(context.Background(), in); err != nil {
