@@ -13,8 +13,12 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/job"
 )
 
-// leastRecall of the drawn words: the offline recogniser hears about two thirds of them, and none of words not said.
-const leastRecall = 0.3
+// The offline recogniser hears a third to three quarters of the drawn words and most of the plain ones around them; of
+// words that were not said, none.
+const (
+	leastRecallOfDrawn = 0.2
+	leastRecall        = 0.5
+)
 
 // manifest is what the tests read of a result's manifest.json.
 type manifest struct {
@@ -130,10 +134,10 @@ func TestARecordingBecomesCaptionedClips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := recall(r.verbs, string(transcript)); got < leastRecall {
-		t.Errorf("recall of the drawn words is %.2f, want %.2f\nsaid:  %s\nheard: %s", got, leastRecall, r.verbs, transcript)
-	} else {
-		t.Logf("recall of the drawn words: %.2f", got)
+	drawnRecall, allRecall := recall(r.verbs, string(transcript)), recall(r.truth.Words(), string(transcript))
+	t.Logf("recall of the drawn words %.2f, of all words %.2f", drawnRecall, allRecall)
+	if drawnRecall < leastRecallOfDrawn || allRecall < leastRecall {
+		t.Errorf("said:  %s\nheard: %s", r.truth.Words(), transcript)
 	}
 	if recall(cues.String(), string(transcript)) < 0.9 {
 		t.Errorf("cues that nobody said: %s", cues.String())
