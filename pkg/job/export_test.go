@@ -94,3 +94,26 @@ func (s *Store) Hold(ctx context.Context, step string, locked chan<- struct{}, l
 		return nil
 	})
 }
+
+// Plan returns how the database would run a named statement.
+func (s *Store) Plan(ctx context.Context, name string, args ...any) ([]string, error) {
+	var lines []string
+	err := s.db.View(ctx, "test", func(tx *sqldb.Tx) error {
+		lines = nil
+		explain := "EXPLAIN QUERY PLAN "
+		if s.Postgres() {
+			explain = "EXPLAIN "
+		}
+		return tx.Query(ctx, explain+q(name), func(scan func(...any) error) error {
+			var line string
+			var n int64
+			err := scan(&line)
+			if !s.Postgres() {
+				err = scan(&n, &n, &n, &line)
+			}
+			lines = append(lines, line)
+			return err
+		}, args...)
+	})
+	return lines, err
+}

@@ -91,8 +91,13 @@ func Open(ctx context.Context, url string, opt Options) (*Store, error) {
 
 func (s *Store) checkSchema(ctx context.Context) error {
 	if s.opt.Migrate {
-		_, err := s.db.Migrate(ctx, migrations())
-		return err
+		if _, err := s.db.Migrate(ctx, migrations()); err != nil || !s.db.Postgres() {
+			return err
+		}
+		return s.db.Update(ctx, "tune", func(tx *sqldb.Tx) error {
+			_, err := tx.ExecAll(ctx, []sqldb.Statement{{Text: q("tune_steps")}, {Text: q("tune_attempts")}})
+			return err
+		})
 	}
 	pending, err := s.db.Pending(ctx, migrations())
 	if err != nil {

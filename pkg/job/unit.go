@@ -165,7 +165,7 @@ func (u *unit) list(text string, args ...any) ([]string, error) {
 
 func (u *unit) newID() string { return envelope.NewID(time.UnixMicro(u.now)) }
 
-// flush writes everything that has changed. Rows go out in a fixed order of tables, sorted by identifier.
+// flush writes everything that has changed, sorted by identifier.
 func (u *unit) flush() error {
 	if len(u.ended) > 0 && !u.accounts {
 		return errNeedAccounts
@@ -178,28 +178,43 @@ func (u *unit) flush() error {
 	targets := dirty(u.targets, func(t *targetRow) bool { return t.dirty })
 	jobs := dirty(u.jobs, func(j *jobRow) bool { return j.dirty })
 	steps := dirty(u.steps, func(s *stepRow) bool { return s.dirty })
-	return errors.Join(
-		write(u, "save_targets", targets),
-		write(u, "save_jobs", jobs),
-		write(u, "save_steps", steps),
-		write(u, "insert_steps", u.newSteps),
-		write(u, "close_attempts", u.closed),
-		write(u, "insert_attempts", u.opened),
-		write(u, "insert_outbox", u.outbox),
-	)
+	var w writes
+	add(&w, "save_targets", targets)
+	add(&w, "save_jobs", jobs)
+	add(&w, "save_steps", steps)
+	add(&w, "insert_steps", u.newSteps)
+	add(&w, "close_attempts", u.closed)
+	add(&w, "insert_attempts", u.opened)
+	add(&w, "insert_outbox", u.outbox)
+	return w.run(u)
 }
 
-// write runs one set-based statement and checks that it changed as many rows as were meant.
-func write[T any](u *unit, name string, rows []T) error {
+// writes are set-based statements that go to the database together.
+type writes struct {
+	names      []string
+	statements []sqldb.Statement
+	meant      []int64
+}
+
+func add[T any](w *writes, name string, rows []T) {
 	if len(rows) == 0 {
-		return nil
+		return
 	}
-	changed, err := u.tx.Exec(u.ctx, q(name), sqldb.JSON(rows))
+	w.names = append(w.names, name)
+	w.statements = append(w.statements, sqldb.Statement{Text: q(name), Args: []any{sqldb.JSON(rows)}})
+	w.meant = append(w.meant, int64(len(rows)))
+}
+
+// run checks that every statement has changed as many rows as were meant.
+func (w writes) run(u *unit) error {
+	changed, err := u.tx.ExecAll(u.ctx, w.statements)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("write the unit: %w", err)
 	}
-	if int(changed) != len(rows) {
-		return fmt.Errorf("%s: %d rows changed, %d meant", name, changed, len(rows))
+	for i, n := range changed {
+		if n != w.meant[i] {
+			return fmt.Errorf("%s: %d rows changed, %d meant", w.names[i], n, w.meant[i])
+		}
 	}
 	return nil
 }

@@ -16,6 +16,8 @@ const (
 var (
 	placeholder = regexp.MustCompile(`\$(\d+)`)
 	rowsMacro   = regexp.MustCompile(`\brows\((\$\d+)\) (\w+)`)
+	idsMacro    = regexp.MustCompile(`\bIN ids\((\$\d+)\)`)
+	matchMacro  = regexp.MustCompile(`\bmatch\((\w+), (\w+), (\$\d+)\)`)
 	nowMacro    = regexp.MustCompile(`\bnow_us\(\)`)
 	lockClause  = regexp.MustCompile(`\bFOR (NO KEY UPDATE|UPDATE|SHARE)( OF \w+(, \w+)*)?( SKIP LOCKED)?`)
 )
@@ -29,10 +31,16 @@ func (d dialect) translate(text string) string {
 	}
 	var t string
 	if d == postgres {
-		t = rowsMacro.ReplaceAllString(text, `jsonb_array_elements($1::text::jsonb) $2(value)`)
+		// An array lets the planner go by the index; for a join with a set of unknown size it would read whole tables,
+		// and if it might use the index for both it would try every pair.
+		t = matchMacro.ReplaceAllString(text, `$1.id || '' = $2.value->>'id' AND $1.id IN ids($3)`)
+		t = idsMacro.ReplaceAllString(t, `= ANY (ARRAY(SELECT e->>'id' FROM jsonb_array_elements($1::text::jsonb) e))`)
+		t = rowsMacro.ReplaceAllString(t, `jsonb_array_elements($1::text::jsonb) $2(value)`)
 		t = nowMacro.ReplaceAllString(t, `(extract(epoch from clock_timestamp())*1000000)::bigint`)
 	} else {
-		t = rowsMacro.ReplaceAllString(text, `json_each($1) $2`)
+		t = matchMacro.ReplaceAllString(text, `$1.id = $2.value->>'id'`)
+		t = idsMacro.ReplaceAllString(t, `IN (SELECT e.value->>'id' FROM json_each($1) e)`)
+		t = rowsMacro.ReplaceAllString(t, `json_each($1) $2`)
 		t = lockClause.ReplaceAllString(t, ``)
 		t = placeholder.ReplaceAllString(t, `?$1`)
 	}

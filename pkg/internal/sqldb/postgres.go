@@ -11,12 +11,17 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// sessionLimits end what would otherwise hold locks for ever. They are sent with the connection, so a frozen
-// process loses its transaction without its own help.
-var sessionLimits = map[string]string{
+// sessionSettings are sent with the connection; the URL may say otherwise. The limits end what would hold locks for
+// ever, so that a frozen process loses its transaction without its own help. The planner settings keep plans the same
+// however small a table was when a statement was first prepared: every statement here goes by an index, and one planned
+// for an empty table would read the whole of a full one until the next ANALYZE.
+var sessionSettings = map[string]string{
 	"idle_in_transaction_session_timeout": "10s",
 	"lock_timeout":                        "3s",
 	"statement_timeout":                   "20s",
+	"enable_seqscan":                      "off",
+	"plan_cache_mode":                     "force_generic_plan",
+	"jit":                                 "off",
 }
 
 type pgDB struct {
@@ -30,7 +35,7 @@ func openPostgres(ctx context.Context, url string, maxConns int) (backend, error
 		return nil, errors.New("the postgres URL cannot be parsed") // the parser's text may hold the password
 	}
 	cfg.MaxConns = int32(maxConns)
-	for k, v := range sessionLimits {
+	for k, v := range sessionSettings {
 		if _, set := cfg.ConnConfig.RuntimeParams[k]; !set {
 			cfg.ConnConfig.RuntimeParams[k] = v
 		}
@@ -60,31 +65,107 @@ func (p *pgDB) close() error {
 }
 
 func (p *pgDB) begin(ctx context.Context, m mode) (session, error) {
-	opt := pgx.TxOptions{}
-	if m == readOnly {
-		opt.AccessMode = pgx.ReadOnly
-	}
-	tx, err := p.pool.BeginTx(ctx, opt)
+	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return pgSession{tx}, nil
+	s := &pgSession{conn: conn, begin: "BEGIN"}
+	if m == readOnly {
+		s.begin = "BEGIN READ ONLY"
+	}
+	return s, nil
 }
 
-type pgSession struct{ tx pgx.Tx }
-
-func (s pgSession) exec(ctx context.Context, text string, args []any) (int64, error) {
-	tag, err := s.tx.Exec(ctx, text, args...)
-	return tag.RowsAffected(), err
+// pgSession sends its BEGIN together with the first statement: every round trip counts.
+type pgSession struct {
+	conn  *pgxpool.Conn
+	begin string // empty once it has been sent
+	ended bool
 }
 
-func (s pgSession) query(ctx context.Context, text string, args []any) (rows, error) {
-	return s.tx.Query(ctx, text, args...)
+// send queues the statements, after the BEGIN if that is still due. The server skips what follows a failed one.
+func (s *pgSession) send(ctx context.Context, all []Statement) (pgx.BatchResults, error) {
+	batch := &pgx.Batch{}
+	if s.begin != "" {
+		batch.Queue(s.begin)
+	}
+	for _, st := range all {
+		batch.Queue(st.Text, st.Args...)
+	}
+	results := s.conn.SendBatch(ctx, batch)
+	if s.begin == "" {
+		return results, nil
+	}
+	s.begin = ""
+	if _, err := results.Exec(); err != nil {
+		return nil, errors.Join(err, results.Close())
+	}
+	return results, nil
 }
 
-func (s pgSession) commit(ctx context.Context) error { return s.tx.Commit(ctx) }
+func (s *pgSession) exec(ctx context.Context, all []Statement) ([]int64, error) {
+	results, err := s.send(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	changed := make([]int64, len(all))
+	for i := range all {
+		tag, err := results.Exec()
+		if err != nil {
+			_ = results.Close() // the same error once more
+			return nil, err
+		}
+		changed[i] = tag.RowsAffected()
+	}
+	return changed, results.Close()
+}
 
-func (s pgSession) rollback() {
-	// It fails after a commit, and when the connection is gone, which has rolled back as well.
-	_ = s.tx.Rollback(context.Background())
+func (s *pgSession) query(ctx context.Context, st Statement) (rows, error) {
+	results, err := s.send(ctx, []Statement{st})
+	if err != nil {
+		return nil, err
+	}
+	r, err := results.Query()
+	if err != nil {
+		_ = results.Close() // the same error once more
+		return nil, err
+	}
+	return pgRows{r, results}, nil
+}
+
+type pgRows struct {
+	pgx.Rows
+	results pgx.BatchResults
+}
+
+// Close hides the error of the batch, which Err has told already.
+func (r pgRows) Close() {
+	r.Rows.Close()
+	_ = r.results.Close()
+}
+
+func (s *pgSession) commit(ctx context.Context) error {
+	if s.begin == "" {
+		if _, err := s.conn.Exec(ctx, "COMMIT"); err != nil {
+			return err
+		}
+	}
+	s.done()
+	return nil
+}
+
+func (s *pgSession) rollback() {
+	if s.ended {
+		return
+	}
+	if s.begin == "" {
+		// It fails when the connection is gone, which has rolled back as well.
+		_, _ = s.conn.Exec(context.Background(), "ROLLBACK")
+	}
+	s.done()
+}
+
+func (s *pgSession) done() {
+	s.ended = true
+	s.conn.Release()
 }

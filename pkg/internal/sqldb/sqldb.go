@@ -41,8 +41,8 @@ type backend interface {
 
 // session is one transaction.
 type session interface {
-	exec(ctx context.Context, text string, args []any) (int64, error)
-	query(ctx context.Context, text string, args []any) (rows, error)
+	exec(ctx context.Context, all []Statement) ([]int64, error)
+	query(ctx context.Context, st Statement) (rows, error)
 	commit(ctx context.Context) error
 	rollback() // after a commit this does nothing; it always gives the connection back
 }

@@ -139,12 +139,12 @@ func (s *liteSession) start(ctx context.Context, begin string, relaxed bool) err
 		if relaxed {
 			level = "PRAGMA synchronous=NORMAL"
 		}
-		if _, err := s.exec(ctx, level, nil); err != nil {
+		if _, err := s.run(ctx, level, nil); err != nil {
 			return err
 		}
 		s.c.relaxed = relaxed
 	}
-	_, err := s.exec(ctx, begin, nil)
+	_, err := s.run(ctx, begin, nil)
 	return err
 }
 
@@ -160,7 +160,18 @@ func (s *liteSession) stmt(ctx context.Context, text string) (*sql.Stmt, error) 
 	return st, nil
 }
 
-func (s *liteSession) exec(ctx context.Context, text string, args []any) (int64, error) {
+func (s *liteSession) exec(ctx context.Context, all []Statement) ([]int64, error) {
+	changed := make([]int64, len(all))
+	for i, st := range all {
+		var err error
+		if changed[i], err = s.run(ctx, st.Text, st.Args); err != nil {
+			return nil, err
+		}
+	}
+	return changed, nil
+}
+
+func (s *liteSession) run(ctx context.Context, text string, args []any) (int64, error) {
 	st, err := s.stmt(ctx, text)
 	if err != nil {
 		return 0, err
@@ -172,12 +183,12 @@ func (s *liteSession) exec(ctx context.Context, text string, args []any) (int64,
 	return res.RowsAffected()
 }
 
-func (s *liteSession) query(ctx context.Context, text string, args []any) (rows, error) {
-	st, err := s.stmt(ctx, text)
+func (s *liteSession) query(ctx context.Context, q Statement) (rows, error) {
+	st, err := s.stmt(ctx, q.Text)
 	if err != nil {
 		return nil, err
 	}
-	r, err := st.QueryContext(context.WithoutCancel(ctx), args...)
+	r, err := st.QueryContext(context.WithoutCancel(ctx), q.Args...)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +196,7 @@ func (s *liteSession) query(ctx context.Context, text string, args []any) (rows,
 }
 
 func (s *liteSession) commit(ctx context.Context) error {
-	if _, err := s.exec(ctx, "COMMIT", nil); err != nil {
+	if _, err := s.run(ctx, "COMMIT", nil); err != nil {
 		return err
 	}
 	s.done()
@@ -197,7 +208,7 @@ func (s *liteSession) rollback() {
 		return
 	}
 	// It fails only when SQLite has already rolled back by itself.
-	_, _ = s.exec(context.Background(), "ROLLBACK", nil)
+	_, _ = s.run(context.Background(), "ROLLBACK", nil)
 	s.done()
 }
 

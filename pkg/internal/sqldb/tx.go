@@ -10,21 +10,43 @@ import (
 )
 
 // Tx runs statements of the common SQL text: $1 placeholders, now_us() for the database's clock in
-// microseconds since 1970, rows($1) r for a JSON array as a table with a column value, and Postgres's row
-// locks, which SQLite's single writer makes needless. For one goroutine.
+// microseconds since 1970, rows($1) r for a JSON array as a table with a column value, IN ids($1) for the members
+// id of its objects, match(table, r, $1) for the table's rows that they name, and Postgres's row locks, which SQLite's single writer makes needless. For one goroutine.
 type Tx struct {
 	dialect dialect
 	session session
 }
 
+// Statement is a text of the common SQL with its arguments.
+type Statement struct {
+	Text string
+	Args []any
+}
+
 // Exec runs a statement and returns the number of rows it changed.
 func (tx *Tx) Exec(ctx context.Context, text string, args ...any) (int64, error) {
-	return tx.session.exec(ctx, tx.dialect.translate(text), args)
+	changed, err := tx.ExecAll(ctx, []Statement{{text, args}})
+	if err != nil {
+		return 0, err
+	}
+	return changed[0], nil
+}
+
+// ExecAll runs statements in order, in one round trip where there are any, and returns how many rows each changed.
+func (tx *Tx) ExecAll(ctx context.Context, all []Statement) ([]int64, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	translated := make([]Statement, len(all))
+	for i, st := range all {
+		translated[i] = Statement{tx.dialect.translate(st.Text), st.Args}
+	}
+	return tx.session.exec(ctx, translated)
 }
 
 // Query runs a statement and calls each for every row; scan reads the row's columns.
 func (tx *Tx) Query(ctx context.Context, text string, each func(scan func(...any) error) error, args ...any) error {
-	rows, err := tx.session.query(ctx, tx.dialect.translate(text), args)
+	rows, err := tx.session.query(ctx, Statement{tx.dialect.translate(text), args})
 	if err != nil {
 		return err
 	}

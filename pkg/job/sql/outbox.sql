@@ -1,5 +1,5 @@
 -- name: delete_sent
-DELETE FROM outbox WHERE id IN (SELECT r.value->>'id' FROM rows($1) r)
+DELETE FROM outbox WHERE id IN ids($1)
 	AND EXISTS (SELECT 1 FROM rows($1) r WHERE r.value->>'id' = outbox.id AND r.value->>'token' = outbox.token)
 
 -- name: send_failed
@@ -8,7 +8,7 @@ UPDATE outbox SET
 	token = '',
 	ready_at = now_us() + (CASE WHEN outbox.failures < 6 AND CAST($2 AS BIGINT) * (1 << CAST(outbox.failures AS INTEGER)) < CAST($3 AS BIGINT)
 		THEN CAST($2 AS BIGINT) * (1 << CAST(outbox.failures AS INTEGER)) ELSE CAST($3 AS BIGINT) END)
-FROM rows($1) r WHERE outbox.id = r.value->>'id' AND outbox.token = r.value->>'token'
+FROM rows($1) r WHERE match(outbox, r, $1) AND outbox.token = r.value->>'token'
 
 -- name: outbox_due
 SELECT EXISTS (SELECT 1 FROM outbox WHERE ready_at <= (SELECT now_us()))

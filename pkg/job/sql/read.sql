@@ -7,7 +7,7 @@ WHERE j.tenant = $1 AND j.id = $2
 -- name: steps
 SELECT s.id, s.job, s.stage, s.part, s.state, s.code, s.sentence, s.not_before, s.attempts, s.crashes, s.worker, s.progress, s.rev,
 	s.created_at, s.ended_at, now_us()
-FROM step s WHERE s.job IN (SELECT r.value->>'id' FROM rows($1) r)
+FROM step s WHERE s.job IN ids($1)
 ORDER BY s.job, s.created_at, s.part, s.id
 
 -- name: attempts

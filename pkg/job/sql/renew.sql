@@ -2,7 +2,7 @@
 -- name: renew
 WITH mine AS MATERIALIZED (
 	SELECT s.id FROM step s JOIN job j ON j.id = s.job
-	WHERE s.id IN (SELECT r.value->>'id' FROM rows($1) r)
+	WHERE s.id IN ids($1)
 	ORDER BY j.target, s.job, s.id
 	FOR UPDATE OF s
 )
@@ -12,7 +12,7 @@ WHERE step.id = mine.id AND step.state = 'running' AND step.token = r.value->>'t
 RETURNING step.id
 
 -- name: states
-SELECT s.id, s.state FROM step s WHERE s.id IN (SELECT r.value->>'id' FROM rows($1) r)
+SELECT s.id, s.state FROM step s WHERE s.id IN ids($1)
 
 -- name: progress
 UPDATE step SET progress = $3, rev = rev + 1 WHERE id = $1 AND token = $2 AND state = 'running'

@@ -3,7 +3,7 @@
 
 -- name: lock_accounts
 SELECT tenant FROM account
-WHERE tenant IN (SELECT r.value->>'id' FROM rows($1) r)
+WHERE tenant IN ids($1)
 ORDER BY tenant FOR UPDATE
 
 -- name: lock_account_of_job
@@ -11,7 +11,7 @@ SELECT a.tenant FROM account a WHERE a.tenant IN (SELECT j.tenant FROM job j WHE
 
 -- name: lock_accounts_of_steps
 SELECT a.tenant FROM account a
-WHERE a.tenant IN (SELECT s.tenant FROM step s WHERE s.id IN (SELECT r.value->>'id' FROM rows($1) r))
+WHERE a.tenant IN (SELECT s.tenant FROM step s WHERE s.id IN ids($1))
 ORDER BY a.tenant FOR UPDATE
 
 -- The clock is read outside the part that waits for locks, so that it is later than every wait of its row.
@@ -25,7 +25,7 @@ WITH locked AS MATERIALIZED (
 		j.ended_at AS job_ended_at,
 		t.name, t.latest, t.ingested, t.current_version, t.current_job
 	FROM step s JOIN job j ON j.id = s.job JOIN target t ON t.id = j.target
-	WHERE s.id IN (SELECT r.value->>'id' FROM rows($1) r)
+	WHERE s.id IN ids($1)
 	ORDER BY j.target, s.job, s.id
 	FOR UPDATE OF t, j, s
 )
@@ -41,14 +41,14 @@ WITH locked AS MATERIALIZED (
 		j.ended_at AS job_ended_at,
 		t.name, t.latest, t.ingested, t.current_version, t.current_job
 	FROM step s JOIN job j ON j.id = s.job JOIN target t ON t.id = j.target
-	WHERE s.id IN (SELECT r.value->>'id' FROM rows($1) r)
+	WHERE s.id IN ids($1)
 	ORDER BY j.target, s.job, s.id
 	FOR UPDATE OF s
 )
 SELECT locked.*, now_us() FROM locked
 
 -- name: steps_of_jobs
-SELECT s.id FROM step s WHERE s.job IN (SELECT r.value->>'id' FROM rows($1) r)
+SELECT s.id FROM step s WHERE s.job IN ids($1)
 
 -- name: older_jobs
 SELECT j.id FROM job j
@@ -82,7 +82,7 @@ UPDATE step SET
 	output = COALESCE(r.value->>'output', step.output),
 	ended_at = CAST(r.value->>'ended_at' AS BIGINT),
 	rev = step.rev + 1
-FROM rows($1) r WHERE step.id = r.value->>'id'
+FROM rows($1) r WHERE match(step, r, $1)
 
 -- name: save_jobs
 UPDATE job SET
@@ -94,7 +94,7 @@ UPDATE job SET
 	recovered = CAST(r.value->>'recovered' AS BIGINT),
 	ended_at = CAST(r.value->>'ended_at' AS BIGINT),
 	rev = job.rev + 1
-FROM rows($1) r WHERE job.id = r.value->>'id'
+FROM rows($1) r WHERE match(job, r, $1)
 
 -- name: save_targets
 UPDATE target SET
@@ -102,7 +102,7 @@ UPDATE target SET
 	ingested = CAST(r.value->>'ingested' AS BIGINT),
 	current_version = CAST(r.value->>'current_version' AS BIGINT),
 	current_job = r.value->>'current_job'
-FROM rows($1) r WHERE target.id = r.value->>'id'
+FROM rows($1) r WHERE match(target, r, $1)
 
 -- name: insert_steps
 INSERT INTO step (id, job, tenant, stage, part, parent, is_first, is_join, queue, dlq, fifo, state, emission, emitted_at, input, trace, created_at)
@@ -130,7 +130,7 @@ UPDATE attempt SET
 	ended_at = CAST(r.value->>'ended_at' AS BIGINT),
 	provider_wait = CAST(r.value->>'provider_wait' AS BIGINT),
 	tools = r.value->>'tools'
-FROM rows($1) r WHERE attempt.id = r.value->>'id'
+FROM rows($1) r WHERE match(attempt, r, $1)
 
 -- name: insert_outbox
 INSERT INTO outbox (id, token, ready_at, due_at, not_before, queue, fifo, grp, dedup, body, tenant, attributes, step, created_at)

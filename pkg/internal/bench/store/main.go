@@ -23,6 +23,8 @@ type result struct {
 	Name     string  `json:"name"`
 	Workload string  `json:"workload"`
 	Rate     float64 `json:"perSecond,omitempty"`
+	ClientUs float64 `json:"clientCPUus,omitempty"` // CPU of this process for each
+	ServerUs float64 `json:"serverCPUus,omitempty"` // and of Postgres
 	P50Ms    float64 `json:"p50Ms,omitempty"`
 	P99Ms    float64 `json:"p99Ms,omitempty"`
 	Seconds  float64 `json:"seconds"`
@@ -79,9 +81,10 @@ func measure(ctx context.Context, only []string, set settings) ([]result, error)
 }
 
 func printTable(results []result) {
-	fmt.Printf("%-34s %12s %9s %9s %8s %8s  %s\n", "what", "per second", "p50 ms", "p99 ms", "seconds", "failures", "goal")
+	fmt.Printf("%-24s %10s %9s %9s %8s %8s %8s %8s  %s\n", "what", "per second", "client us", "server us", "p50 ms", "p99 ms", "seconds", "failures", "goal")
 	for _, r := range results {
-		fmt.Printf("%-34s %12.0f %9.2f %9.2f %8.1f %8d  %s\n", r.Name, r.Rate, r.P50Ms, r.P99Ms, r.Seconds, r.Failures, r.Goal)
+		fmt.Printf("%-24s %10.0f %9.0f %9.0f %8.2f %8.2f %8.1f %8d  %s\n",
+			r.Name, r.Rate, r.ClientUs, r.ServerUs, r.P50Ms, r.P99Ms, r.Seconds, r.Failures, r.Goal)
 	}
 }
 

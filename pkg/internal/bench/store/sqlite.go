@@ -36,6 +36,9 @@ func sqliteSteps(ctx context.Context, set settings) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if steps, err = second(ctx, s, steps); err != nil {
+		return nil, err
+	}
 	if err := s.Close(); err != nil {
 		return nil, err
 	}
@@ -99,7 +102,7 @@ func sqliteChild() int {
 	took := []time.Duration{}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		both, err := step(ctx, s, lines.Text())
+		_, both, err := step(ctx, s, lines.Text(), "ingest-next")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			continue

@@ -21,7 +21,7 @@ func route(stage string) job.Route {
 	return job.Route{Stage: stage, Queue: "q-" + stage, DLQ: "dlq-" + stage}
 }
 
-// submit stores n jobs, many at a time, and returns their first steps and how long each submission took.
+// submit stores n jobs, many at a time, and returns their first messages and how long each submission took.
 func submit(ctx context.Context, s *job.Store, prefix string, n, parallel int) ([]string, []time.Duration, error) {
 	steps := make([]string, n)
 	took := make([]time.Duration, n)
@@ -33,36 +33,47 @@ func submit(ctx context.Context, s *job.Store, prefix string, n, parallel int) (
 		if err != nil {
 			return err
 		}
-		took[i], steps[i] = time.Since(at), j.Tenant+" "+j.Steps[0].ID
-		return nil
+		took[i] = time.Since(at)
+		steps[i], err = envelope.Encode(envelope.Body{Step: j.Steps[0].ID, Emission: 1, Tenant: j.Tenant})
+		return err
 	})
 	return steps, took, err
 }
 
-// step runs one whole step: claim, publish with a next step, send and mark. It returns the time of each of the first two.
-func step(ctx context.Context, s *job.Store, tenantAndStep string) ([2]time.Duration, error) {
+// step runs one whole step: claim, publish with a next step, send and mark. It returns the next step's message and the
+// time of each of the first two.
+func step(ctx context.Context, s *job.Store, body, stage string) (string, [2]time.Duration, error) {
 	var took [2]time.Duration
-	var tenant, id string
-	if _, err := fmt.Sscan(tenantAndStep, &tenant, &id); err != nil {
-		return took, err
-	}
-	body := envelope.Body{Step: id, Tenant: tenant, Emission: 1}
-	at := time.Now()
-	c, err := s.Claim(ctx, job.ClaimRequest{Step: body.Step, Tenant: body.Tenant, Emission: 1, Stage: "ingest", Worker: "w", Lease: time.Minute})
+	b, err := envelope.Decode(body)
 	if err != nil {
-		return took, err
+		return "", took, err
+	}
+	at := time.Now()
+	c, err := s.Claim(ctx, job.ClaimRequest{Step: b.Step, Tenant: b.Tenant, Emission: b.Emission, Stage: stage, Worker: "w", Lease: time.Minute})
+	if err != nil {
+		return "", took, err
 	}
 	claimed := time.Now()
-	next := route("transcribe")
+	next := route(stage + "-next")
 	p, err := s.Publish(ctx, job.Publication{Claim: c, Output: json.RawMessage(`{"v":1}`), Next: &next})
 	if err != nil {
-		return took, err
+		return "", took, err
 	}
 	took = [2]time.Duration{claimed.Sub(at), time.Since(claimed)}
 	if !p.Accepted {
-		return took, errors.New("publication refused: " + p.Reason)
+		return "", took, errors.New("publication refused: " + p.Reason)
 	}
-	return took, s.Dispatch(ctx, discard{}, p.Outgoing)
+	return p.Outgoing[0].Body, took, s.Dispatch(ctx, discard{}, p.Outgoing)
+}
+
+// second takes first steps to their second: those are what a measurement runs, because a job's first step does more.
+func second(ctx context.Context, s *job.Store, first []string) ([]string, error) {
+	bodies := make([]string, len(first))
+	return bodies, spread(100, len(first), func(i int) error {
+		var err error
+		bodies[i], _, err = step(ctx, s, first[i], "ingest")
+		return err
+	})
 }
 
 // spread runs do for 0 to n-1 by some goroutines and returns the first error.

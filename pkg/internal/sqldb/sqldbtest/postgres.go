@@ -110,6 +110,9 @@ func (c *Cluster) signal(s syscall.Signal) error {
 	return err
 }
 
+// PID is the server's process; its backends are its children.
+func (c *Cluster) PID() int { return c.cmd.Process.Pid }
+
 // URL returns the address of a database of this cluster.
 func (c *Cluster) URL(database string) string {
 	return fmt.Sprintf("postgres://postgres@/%s?host=%s", database, c.dir)

@@ -1,0 +1,132 @@
+package job_test
+
+import (
+	"flag"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stagefleet/stagefleet/pkg/job"
+)
+
+var planJobs = flag.Int("plans.jobs", 30000, "jobs stored when the plans of the hot statements are looked at")
+
+// hot are the statements that run for every step, beat and look, with arguments of the right types.
+var hot = map[string][]any{
+	"lock_steps":       {`[{"id":"s1"},{"id":"s2"}]`},
+	"lock_all":         {`[{"id":"s1"},{"id":"s2"}]`},
+	"save_steps":       {`[{"id":"s1"},{"id":"s2"}]`},
+	"save_jobs":        {`[{"id":"j1"}]`},
+	"save_targets":     {`[{"id":"t1"}]`},
+	"close_attempts":   {`[{"id":"a1"}]`},
+	"renew":            {`[{"id":"s1","token":"x","lease_us":1}]`},
+	"states":           {`[{"id":"s1"}]`},
+	"progress":         {"s1", "x", "{}"},
+	"steps_of_jobs":    {`[{"id":"j1"}]`},
+	"part_outputs":     {"s1"},
+	"older_jobs":       {"t1", 3},
+	"take_due":         {"x", 1, 100},
+	"outbox_due":       {},
+	"delete_sent":      {`[{"id":"o1","token":"x"}]`},
+	"job":              {"acme", "j1"},
+	"steps":            {`[{"id":"j1"}]`},
+	"attempts":         {"j1"},
+	"seq":              {"acme", "j1"},
+	"jobs":             {"acme", "~", 50},
+	"jobs_in_state":    {"acme", "~", 50, "failed"},
+	"job_of_version":   {"t1", 1},
+	"lock_target":      {"acme", "talk"},
+	"dead_steps":       {"", 50},
+	"orphans":          {"q-ingest", 1, 100},
+	"unowned":          {"", 100},
+	"overdue_awaits":   {},
+	"read_events":      {"e1"},
+	"garbage":          {1, 100},
+	"waiting_jobs":     {100},
+	"admit":            {"acme", 1, 1},
+	"lock_accounts":    {`[{"id":"acme"}]`},
+	"job_has_attempts": {"j1"},
+}
+
+// A whole read of a table that grows with the jobs. The outbox and the accounts stay small.
+var wholeRead = regexp.MustCompile(`Seq Scan on (job|step|attempt|target|account_entry|inbox|effect|await)\b|SCAN (s|j|t|a|step|job|attempt|target|inbox|effect|await|account_entry)$`)
+
+func TestNoHotStatementReadsAWholeTable(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		fill(t, f.s, *planJobs)
+		for name, args := range hot {
+			plan, err := f.s.Plan(f.ctx, name, args...)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			for _, line := range plan {
+				if wholeRead.MatchString(line) {
+					t.Errorf("%s reads a whole table:\n%s", name, strings.Join(plan, "\n"))
+				}
+			}
+		}
+	})
+}
+
+// fill stores n finished jobs of two steps each, and a few open ones, in bulk.
+func fill(t *testing.T, s *job.Store, n int) {
+	t.Helper()
+	numbers := `(WITH RECURSIVE n(i) AS (SELECT CAST($1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < $2) SELECT i FROM n) n`
+	for _, text := range []string{
+		`INSERT INTO target (id, tenant, name, latest, ingested, created_at) SELECT 't' || i, 'acme', 'talk' || i, 1, 1, i FROM ` + numbers,
+		`INSERT INTO job (id, tenant, target, version, digest, state, created_at, ended_at)
+			SELECT 'j' || i, 'acme', 't' || i, 1, 'd', CASE WHEN i % 1000 = 0 THEN 'active' ELSE 'completed' END, i, i FROM ` + numbers,
+		`INSERT INTO step (id, job, tenant, stage, queue, dlq, fifo, state, phase, emitted_at, input, output, created_at)
+			SELECT 's' || i, 'j' || i, 'acme', 'ingest', 'q-ingest', 'd', 1, CASE WHEN i % 1000 = 0 THEN 'queued' ELSE 'done' END,
+			CASE WHEN i % 1000 = 0 THEN 1 ELSE 0 END, i, '{"v":1}', '{"v":1}', i FROM ` + numbers,
+		`INSERT INTO step (id, job, tenant, stage, queue, dlq, fifo, state, phase, emitted_at, input, output, created_at)
+			SELECT 'x' || i, 'j' || i, 'acme', 'publish', 'q-publish', 'd', 1, 'done', 0, i, '{"v":1}', '{"v":1}', i FROM ` + numbers,
+		`INSERT INTO attempt (id, step, job, emission, worker, outcome, due_at, claimed_at, lease_us, closed_at)
+			SELECT 'a' || i, 's' || i, 'j' || i, 1, 'w', 'done', i, i, 1, i FROM ` + numbers,
+		`INSERT INTO inbox (provider, event, effect, body, at) SELECT 'p', 'e' || i, 'e' || i, '{}', i FROM ` + numbers,
+		`INSERT INTO effect (id, step, name, state, at) SELECT 'e' || i, 's' || i, 'pay', 'done', i FROM ` + numbers,
+		`INSERT INTO await (effect, step, state) SELECT 'e' || i, 's' || i, 'settled' FROM ` + numbers,
+	} {
+		const most = 100000 // in one statement
+		for from := 1; from <= n; from += most {
+			if err := s.Change(t.Context(), text, from, min(n, from+most-1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if s.Postgres() {
+		for _, table := range []string{"target", "job", "step", "attempt", "inbox", "effect", "await"} {
+			if err := s.Change(t.Context(), "ANALYZE "+table); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestEveryStatementIsUsedAndEveryUseHasOne(t *testing.T) {
+	source := ""
+	files, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if name := file.Name(); strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
+			raw, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source += string(raw)
+		}
+	}
+	for name := range job.Statements() {
+		if !strings.Contains(source, `"`+name+`"`) {
+			t.Errorf("nobody uses statement %s", name)
+		}
+	}
+	for _, use := range regexp.MustCompile(`\bq\("(\w+)"\)`).FindAllStringSubmatch(source, -1) {
+		if _, ok := job.Statements()[use[1]]; !ok {
+			t.Errorf("no statement is named %s", use[1])
+		}
+	}
+}
