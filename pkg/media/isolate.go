@@ -64,15 +64,27 @@ func isRefused(err error) bool {
 // wrap returns the command that runs a tool under the limits: prlimit (util-linux) sets them for itself and then becomes the
 // tool. Limits that are set from here on a running process come late when the machine is busy.
 func (l Limits) wrap(prlimit, path string, args []string) []string {
-	cpu := (orDefault(l.CPU, DefaultCPU) + time.Second - 1) / time.Second
+	cpu := within(hard(unix.RLIMIT_CPU), uint64((orDefault(l.CPU, DefaultCPU)+time.Second-1)/time.Second))
 	return append([]string{
 		prlimit,
-		fmt.Sprintf("--cpu=%d:%d", cpu, cpu+1), // SIGXCPU first, SIGKILL for a tool that ignores it
-		fmt.Sprintf("--as=%d", orDefault(l.Memory, DefaultMemory)),
-		fmt.Sprintf("--fsize=%d", orDefault(l.File, DefaultFile)),
+		fmt.Sprintf("--cpu=%d:%d", cpu, within(hard(unix.RLIMIT_CPU), cpu+1)), // SIGXCPU first, SIGKILL for a tool that ignores it
+		fmt.Sprintf("--as=%d", within(hard(unix.RLIMIT_AS), uint64(orDefault(l.Memory, DefaultMemory)))),
+		fmt.Sprintf("--fsize=%d", within(hard(unix.RLIMIT_FSIZE), uint64(orDefault(l.File, DefaultFile)))),
 		"--core=0", "--", path,
 	}, args...)
 }
+
+// hard is the limit that this process lives under and may not be able to raise.
+func hard(resource int) unix.Rlimit {
+	var limit unix.Rlimit
+	if unix.Getrlimit(resource, &limit) != nil {
+		limit.Max = unix.RLIM_INFINITY
+	}
+	return limit
+}
+
+// within keeps a limit below the one that stands already: asking for more would fail, and look like the tool's failure.
+func within(standing unix.Rlimit, wanted uint64) uint64 { return min(wanted, standing.Max) }
 
 func orDefault[T ~int64](v, def T) T {
 	if v == 0 {

@@ -250,6 +250,14 @@ func TestLimitsEndATool(t *testing.T) {
 	}
 }
 
+func TestAStandingLimitIsNotExceeded(t *testing.T) {
+	for standing, want := range map[uint64]uint64{unix.RLIM_INFINITY: 100, 101: 100, 99: 99} {
+		if got := within(unix.Rlimit{Max: standing}, 100); got != want {
+			t.Errorf("under %d: got %d", standing, got)
+		}
+	}
+}
+
 func TestMemoryIsBounded(t *testing.T) {
 	r := Runner{Limits: Limits{Memory: 64 << 20}}
 	if _, err := shell(t, r, "exec dd if=/dev/zero of=/dev/null bs=256M count=1"); err == nil {
