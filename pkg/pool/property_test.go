@@ -29,7 +29,7 @@ type act struct {
 type event struct {
 	at     time.Duration
 	worker int
-	what   string // stop, crash, sqs down, record down, up
+	what   string // stop, crash, cut off (from queue and record), sqs down, record down, up
 }
 
 // chaos is one random history, drawn before it is played.
@@ -53,7 +53,7 @@ func drawChaos(t *rapid.T) chaos {
 		return event{
 			at:     time.Duration(rapid.IntRange(0, 300_000).Draw(t, "ms")) * time.Millisecond,
 			worker: rapid.IntRange(0, 1).Draw(t, "worker"),
-			what:   rapid.SampledFrom([]string{"stop", "stop", "crash", "sqs down", "record down", "up", "up"}).Draw(t, "what"),
+			what:   rapid.SampledFrom([]string{"stop", "stop", "crash", "cut off", "cut off", "sqs down", "record down", "up", "up"}).Draw(t, "what"),
 		}
 	})
 	return chaos{
@@ -188,6 +188,8 @@ func (m *mortal) set(what string) {
 		m.noQueue = true
 	case "record down":
 		m.noBook = true
+	case "cut off":
+		m.noQueue, m.noBook = true, true
 	case "up":
 		m.noQueue, m.noBook = m.crashed, m.crashed
 	case "crashed":
