@@ -10,13 +10,17 @@ import (
 )
 
 // Migrate applies the numbered migrations of files that the database has not seen, each in its own transaction.
-// Processes that migrate at the same time wait for one another on Postgres; on SQLite the later one finds the
-// work done or gets an error and can try again. It returns the version reached.
+// Processes that migrate at the same time wait for one another. It returns the version reached.
 func (db *DB) Migrate(ctx context.Context, files fs.FS) (int64, error) {
 	p, err := db.provider(files)
 	if err != nil {
 		return 0, err
 	}
+	release, err := db.backend.migrating(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
 	if _, err := p.Up(ctx); err != nil {
 		return 0, fmt.Errorf("migrate database: %w", err)
 	}

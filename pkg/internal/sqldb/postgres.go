@@ -53,6 +53,9 @@ func openPostgres(ctx context.Context, url string, maxConns int) (backend, error
 
 func (p *pgDB) sqlDB() *sql.DB { return p.std }
 
+// migrating has nothing to do: goose takes an advisory lock.
+func (p *pgDB) migrating(context.Context) (func(), error) { return func() {}, nil }
+
 func (p *pgDB) stats() poolStats {
 	s := p.pool.Stat()
 	return poolStats{max: int(s.MaxConns()), busy: int(s.AcquiredConns())}

@@ -25,10 +25,11 @@ func openWriterQueue(path string) (*writerQueue, error) {
 	return &writerQueue{file: f}, nil
 }
 
-// acquire waits for the lock; the caller must be the only one of its process.
-func (q *writerQueue) acquire(ctx context.Context) (release func(), err error) {
+// acquire waits for the lock; the caller must be the only one of its process. The queue is a courtesy: SQLite's own lock
+// is what excludes, so nothing breaks when a wait that was given up disturbs a later one.
+func (q *writerQueue) acquire(ctx context.Context) (func(), error) {
 	fd := int(q.file.Fd())
-	release = func() { _ = syscall.Flock(fd, syscall.LOCK_UN) }
+	release := func() { _ = syscall.Flock(fd, syscall.LOCK_UN) }
 	if syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 		return release, nil
 	}

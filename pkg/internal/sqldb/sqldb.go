@@ -35,6 +35,7 @@ type DB struct {
 type backend interface {
 	begin(ctx context.Context, m mode) (session, error)
 	sqlDB() *sql.DB // for migrations
+	migrating(ctx context.Context) (release func(), err error)
 	stats() poolStats
 	close() error
 }

@@ -77,6 +77,21 @@ func (l *liteDB) connect(ctx context.Context, path string) error {
 
 func (l *liteDB) sqlDB() *sql.DB { return l.db }
 
+// migrating keeps the other writers waiting: goose's own connection knows nothing of the queue.
+func (l *liteDB) migrating(ctx context.Context) (func(), error) {
+	select {
+	case c := <-l.writer:
+		release, err := l.queue.acquire(ctx)
+		if err != nil {
+			l.writer <- c
+			return nil, err
+		}
+		return func() { release(); l.writer <- c }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 func (l *liteDB) stats() poolStats {
 	busy := 1 + liteReaders - len(l.writer) - len(l.readers)
 	return poolStats{max: 1 + liteReaders, busy: busy}
