@@ -8,8 +8,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -201,6 +203,30 @@ func TestMessageHandedToAPollCancelledInThatInstantIsNotLost(t *testing.T) {
 	}
 }
 
+// receiveUnseen makes a receive whose client is gone before the reply.
+func receiveUnseen(server http.Handler, body string) {
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	r := httptest.NewRequestWithContext(gone, "POST", "/", strings.NewReader(body))
+	r.Header.Set("X-Amz-Target", "AmazonSQS.ReceiveMessage")
+	server.ServeHTTP(httptest.NewRecorder(), r)
+}
+
+func TestReceiveThatNobodySawLeavesNoTrace(t *testing.T) {
+	bubble(t, localsqs.Options{}, func(t *testing.T, server *localsqs.Server, client *sqs.Client, url *string) {
+		if err := sendOne(client, url); err != nil {
+			t.Fatal(err)
+		}
+		receiveUnseen(server, `{"QueueUrl":"/000000000000/q"}`)
+		settle(time.Minute)
+		out := must[*sqs.ReceiveMessageOutput](t)(client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: url, MessageSystemAttributeNames: []types.MessageSystemAttributeName{"All"}}))
+		got := out.Messages[0].Attributes
+		if now := strconv.FormatInt(time.Now().UnixMilli(), 10); got["ApproximateReceiveCount"] != "1" || got["ApproximateFirstReceiveTimestamp"] != now {
+			t.Errorf("attributes are %v at %s", got, now)
+		}
+	})
+}
+
 func TestCancelledRepeatOfAnAttemptLeavesTheFirstReceiversMessagesHidden(t *testing.T) {
 	bubble(t, localsqs.Options{}, func(t *testing.T, server *localsqs.Server, client *sqs.Client, _ *string) {
 		url := create(t, client, "q.fifo", map[string]string{"FifoQueue": "true", "ContentBasedDeduplication": "true"})
@@ -209,11 +235,7 @@ func TestCancelledRepeatOfAnAttemptLeavesTheFirstReceiversMessagesHidden(t *test
 		if got := must[*sqs.ReceiveMessageOutput](t)(client.ReceiveMessage(t.Context(), in)); len(got.Messages) != 1 {
 			t.Fatal("nothing was received")
 		}
-		gone, cancel := context.WithCancel(t.Context())
-		cancel()
-		r := httptest.NewRequestWithContext(gone, "POST", "/", strings.NewReader(`{"QueueUrl":"/000000000000/q.fifo","ReceiveRequestAttemptId":"a"}`))
-		r.Header.Set("X-Amz-Target", "AmazonSQS.ReceiveMessage")
-		server.ServeHTTP(httptest.NewRecorder(), r)
+		receiveUnseen(server, `{"QueueUrl":"/000000000000/q.fifo","ReceiveRequestAttemptId":"a"}`)
 		if len(receiveAll(t, client, url)) != 0 {
 			t.Error("the message is visible while its receiver holds it")
 		}
@@ -265,6 +287,32 @@ func TestSignaturesAreCheckedAgainstConfiguredKeys(t *testing.T) {
 	if w := raw(server, "POST", jsonType, "AmazonSQS.ListQueues", "{}"); w.Code != http.StatusForbidden {
 		t.Errorf("an unsigned request: %d", w.Code)
 	}
+}
+
+func TestOldSignatureIsRefused(t *testing.T) {
+	for wait, want := range map[time.Duration]bool{15 * time.Minute: true, 15*time.Minute + time.Second: false} {
+		synctest.Test(t, func(t *testing.T) {
+			server := newServer(t, localsqs.Options{Credentials: map[string]string{"local": "local"}})
+			client := sqsclient.New(server, func(o *sqs.Options) {
+				o.RetryMaxAttempts = 1
+				o.HTTPClient = late{sqsclient.Transport{Handler: server}, wait}
+			})
+			if _, err := client.ListQueues(t.Context(), nil); (err == nil) != want {
+				t.Errorf("after %v: %v", wait, err)
+			}
+		})
+	}
+}
+
+// late delivers a request some time after it was signed.
+type late struct {
+	next sqsclient.Transport
+	by   time.Duration
+}
+
+func (c late) Do(r *http.Request) (*http.Response, error) {
+	time.Sleep(c.by)
+	return c.next.Do(r)
 }
 
 func TestSignatureCoversTheBody(t *testing.T) {
