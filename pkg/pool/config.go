@@ -58,7 +58,7 @@ type Config struct {
 	Settle time.Duration // then the ends must have been recorded and the messages settled
 
 	Policy      outcome.Policy // used without a Ledger
-	MaxReceives int            // the queue's maxReceiveCount; 0: unknown. A message at this count is never given back unclaimed
+	MaxReceives int            // the queue's maxReceiveCount; 0: unknown. With a Ledger, a message at this count is given back through it alone
 	Ledger      Ledger         // nil: see Ledger
 	Gates       []Gate         // all must agree to a receive
 	Protector   Protector      // nil: none

@@ -2,6 +2,7 @@ package pool_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -273,5 +274,56 @@ func TestHandlersErrorAfterItsContextEndedIsPutDownToTheCause(t *testing.T) {
 		if p := b.only(); p.ends[0] != outcome.KindInterrupted || p.dead {
 			t.Errorf("record %+v, want an interruption", p)
 		}
+	})
+}
+
+func TestOverdueHandlerIsWaitedForBeforeItsMessageIsGivenToAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "q", nil)
+		c := &counter{}
+		cfg := pool.Config{TimeLimit: 20 * time.Second, Middleware: []pool.Middleware{c.wrap}, Handler: func(ctx context.Context, m pool.Message) error {
+			if m.Attempt == 1 {
+				<-ctx.Done()
+				time.Sleep(25 * time.Second) // to clean up
+				return ctx.Err()
+			}
+			return nil
+		}}
+		r.run(cfg)
+		cfg.Name = "idle"
+		r.run(cfg)
+		r.send("a")
+		settle(time.Hour)
+		if c.total() != 2 || c.overlap != 1 {
+			t.Errorf("%d runs, %d at once, want two in turn", c.total(), c.overlap)
+		}
+		r.wantCounts(0, 0, 0)
+	})
+}
+
+func TestNothingOfAFailedMessageIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "q.fifo", nil)
+		for i := range 5 {
+			r.send(fmt.Sprintf("g:%d", i))
+		}
+		failures := 0
+		run := r.run(pool.Config{Policy: outcome.Policy{MaxAttempts: 1000, Waits: []time.Duration{time.Second}}, Handler: func(_ context.Context, m pool.Message) error {
+			if m.Body == "g:0" && failures < 100 {
+				failures++
+				return errNoLuck
+			}
+			return nil
+		}})
+		settle(time.Hour)
+		if st := run.Status(); st.Held != 0 || failures != 100 {
+			t.Errorf("%d failures, status %+v", failures, st)
+		}
+		for _, h := range r.made("hide") {
+			if h.timeouts[0] != 1 {
+				t.Errorf("at %v renewed for %d s a message that had failed", h.at, h.timeouts[0])
+			}
+		}
+		r.wantCounts(0, 0, 0)
 	})
 }

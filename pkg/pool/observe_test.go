@@ -20,6 +20,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/stagefleet/stagefleet/pkg/outcome"
@@ -293,5 +294,59 @@ func TestFullPoolIsHealthyHoweverLongItsHandlers(t *testing.T) {
 		if err := errors.Join(run.Ready(), run.Live()); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+func TestWatchdogNoticesAHeartbeatThatStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "q", nil)
+		blocked := make(chan struct{})
+		core, _ := observer.New(zap.ErrorLevel)
+		log := zap.New(core, zap.Hooks(func(zapcore.Entry) error {
+			<-blocked // a log that takes nothing more: the heartbeat reports a stuck handler to it, and waits for ever
+			return nil
+		}))
+		free := make(chan struct{})
+		run := r.run(pool.Config{Slots: 2, Log: log, TimeLimit: time.Second, StuckAfter: time.Second, Handler: func(context.Context, pool.Message) error {
+			<-free
+			return nil
+		}})
+		r.send("a")
+		settle(5 * time.Minute)
+		if err := run.Live(); err != nil {
+			t.Errorf("early: %v", err)
+		}
+		settle(time.Hour + 10*time.Minute)
+		if err := run.Live(); err == nil || !strings.Contains(err.Error(), "heartbeat") {
+			t.Errorf("not noticed: %v", err)
+		}
+		close(blocked)
+		close(free)
+		settle(time.Minute)
+		if err := run.Live(); err != nil {
+			t.Errorf("not forgotten: %v", err)
+		}
+	})
+}
+
+func TestMessagesGivenBackUnstartedAreCountedByReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "q", nil)
+		registry := prometheus.NewRegistry()
+		b := newBook(30 * time.Second)
+		b.ill = errIll
+		r.sendN(3)
+		run := r.run(pool.Config{Ledger: b, Metrics: registry})
+		settle(time.Minute)
+		b.with(func() { b.ill = nil })
+		settle(time.Minute)
+		run.stop()
+		r.send("late")
+		<-run.done
+		got := gather(t, registry)
+		if got["not_started_total{reason=store_unreachable}"] < 3 || got["not_started_total{reason=draining}"] != 1 {
+			t.Errorf("counted %v", got)
+		}
+		r.wantCounts(1, 0, 0)
 	})
 }
