@@ -2,10 +2,12 @@ package handler
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -32,18 +34,48 @@ var script = []sample.Turn{
 	{Name: "Olivia Dunham", Title: "Chief Engineer, Water Department", Voice: "slt", Words: "we can do that in two years"},
 }
 
-// recorded is a generated recording as identify gets it, with the words that were really said.
-func recorded(t *testing.T, objects *workertest.Objects, turns []sample.Turn) recording.Transcribed {
+// films are the recordings that were generated so far, by their script: drawing one takes seconds.
+var films = map[string]film{}
+
+type film struct {
+	truth    sample.Truth
+	mp4, wav []byte
+}
+
+func filmOf(t *testing.T, turns []sample.Turn) film {
 	t.Helper()
-	film := filepath.Join(t.TempDir(), "film.mp4")
-	truth, err := sample.Generate(t.Context(), turns, film)
+	key := fmt.Sprint(turns)
+	if f, ok := films[key]; ok {
+		return f
+	}
+	dir := t.TempDir()
+	mp4, wav := filepath.Join(dir, "film.mp4"), filepath.Join(dir, "audio.wav")
+	truth, err := sample.Generate(t.Context(), turns, mp4)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if out, err := exec.CommandContext(t.Context(), "ffmpeg", "-v", "error", "-i", mp4, "-ac", "1", "-ar", "16000", wav).CombinedOutput(); err != nil {
+		t.Fatalf("make the sound: %v: %s", err, out)
+	}
+	f := film{truth: truth}
+	var err1, err2 error
+	f.mp4, err1 = os.ReadFile(mp4)
+	f.wav, err2 = os.ReadFile(wav)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	films[key] = f
+	return f
+}
+
+// recorded is a generated recording as identify gets it, with the words that were really said.
+func recorded(t *testing.T, objects *workertest.Objects, turns []sample.Turn) recording.Transcribed {
+	t.Helper()
+	f := filmOf(t, turns)
+	truth, audio := f.truth, objects.Put("jobs/j/audio.wav", f.wav)
 	in := recording.Transcribed{V: recording.Version, Engine: "test", Confidence: 1, Media: recording.Media{
-		V: recording.Version, Source: objects.PutFile("jobs/j/source", film), Name: canary, Demuxer: "mov",
+		V: recording.Version, Source: objects.Put("jobs/j/source", f.mp4), Name: canary, Demuxer: "mov", Audio: &audio,
 		Facts: recording.Facts{DurationMs: truth.DurationMs, HasAudio: true, HasVideo: true, Width: sample.Width, Height: sample.Height},
-		Audio: wavOf(t, objects, film),
 	}}
 	var words []recording.Word
 	for _, turn := range truth.Turns {
@@ -57,16 +89,6 @@ func recorded(t *testing.T, objects *workertest.Objects, turns []sample.Turn) re
 	in.Count = len(words)
 	in.Words = objects.Put("jobs/j/words.json", encoded(t, words))
 	return in
-}
-
-func wavOf(t *testing.T, objects *workertest.Objects, film string) *recording.Object {
-	t.Helper()
-	wav := filepath.Join(t.TempDir(), "audio.wav")
-	if out, err := exec.CommandContext(t.Context(), "ffmpeg", "-v", "error", "-i", film, "-ac", "1", "-ar", "16000", wav).CombinedOutput(); err != nil {
-		t.Fatalf("make the sound: %v: %s", err, out)
-	}
-	o := objects.PutFile("jobs/j/audio.wav", wav)
-	return &o
 }
 
 func encoded(t *testing.T, v any) []byte {
@@ -189,7 +211,7 @@ func TestAVisionModelIsAskedOnceAndOnlyAboutTheUnknown(t *testing.T) {
 func TestNobodyIsAskedWhenEverybodyIsKnown(t *testing.T) {
 	objects := workertest.NewObjects(t)
 	env, questions := asked(t, 200, `{"speakers":[]}`)
-	got, _ := run(t, objects, recorded(t, objects, script[:2]), env)
+	got, _ := run(t, objects, recorded(t, objects, script), env)
 	if got.Verdict.Kind != outcome.KindDone || len(*questions) != 0 {
 		t.Fatalf("ended %+v after %d questions", got.Verdict, len(*questions))
 	}
@@ -220,7 +242,7 @@ func TestAVisionModelThatFailsIsAskedAgainLater(t *testing.T) {
 
 func TestBrokenObjectsEndWithoutQuotingThem(t *testing.T) {
 	objects := workertest.NewObjects(t)
-	broken := recorded(t, objects, script[:1])
+	broken := recorded(t, objects, script)
 	broken.Words = objects.Put("jobs/j/broken.json", []byte(`[{"text":"`+canary+`"`))
 	if got, _ := run(t, objects, broken, nil); got.Verdict.Kind != outcome.KindQuarantine {
 		t.Errorf("words that are no JSON: %+v", got.Verdict)
@@ -232,7 +254,7 @@ func TestBrokenObjectsEndWithoutQuotingThem(t *testing.T) {
 
 func TestWhatToolsCannotMakeSenseOfIsAGap(t *testing.T) {
 	objects := workertest.NewObjects(t)
-	in := recorded(t, objects, script[:2])
+	in := recorded(t, objects, script)
 	noise := objects.Put("jobs/j/noise", []byte(canary))
 	in.Media.Source, in.Media.Audio = noise, &noise
 	got, turns := run(t, objects, in, nil)
