@@ -52,17 +52,21 @@ func (r Runner) LowerThirds(ctx context.Context, path, demuxer string, length ti
 	if _, err := r.Run(ctx, "ffmpeg", args...); err != nil {
 		return nil, err
 	}
-	entries, err := filepath.Glob(filepath.Join(r.Dir, "lower*.png")) // sorted, and numbered in steps
+	return r.frames(step)
+}
+
+// frames lists the stills in Dir, which are numbered in steps of so many milliseconds.
+func (r Runner) frames(step int64) ([]Frame, error) {
+	entries, err := os.ReadDir(r.Dir) // in order of their names
 	if err != nil {
 		return nil, fmt.Errorf("list the stills: %w", err)
 	}
-	frames := make([]Frame, 0, len(entries))
+	var frames []Frame
 	for _, entry := range entries {
-		var number int
-		if _, err := fmt.Sscanf(filepath.Base(entry), frameFormat, &number); err != nil {
-			return nil, fmt.Errorf("%w: a still without a number", ErrOutput)
+		var number int64
+		if _, err := fmt.Sscanf(entry.Name(), frameFormat, &number); err == nil {
+			frames = append(frames, Frame{At: time.Duration(number*step) * time.Millisecond, Name: entry.Name()})
 		}
-		frames = append(frames, Frame{At: time.Duration(int64(number)*step) * time.Millisecond, Name: filepath.Base(entry)})
 	}
 	return frames, nil
 }

@@ -19,8 +19,12 @@ func titledFilm(t *testing.T) string {
 			"drawtext=font=DejaVu Sans:text=Chief Engineer:fontsize=18:fontcolor=white:x=40:y=316:enable='between(t,2,4)'")
 }
 
-func TestALowerThirdIsSeenWhenItAppearsAndRead(t *testing.T) {
-	r := Runner{Dir: t.TempDir()}
+func TestALowerThirdIsSeenWhenItAppearsAndReadWhateverTheFolderIsCalled(t *testing.T) {
+	odd := filepath.Join(t.TempDir(), "a [b] %d:'c' -i")
+	if err := os.Mkdir(odd, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := Runner{Dir: odd}
 	frames, err := r.LowerThirds(t.Context(), titledFilm(t), "mov", 6*time.Second)
 	if err != nil {
 		t.Fatal(err)
