@@ -2,8 +2,9 @@
 // known, starts bin/fleet and its seven workers, submits the recording, and compares what comes back, and what
 // it cost, with the truth and with the bare tools run by hand.
 //
-// It exits with 0 only if every number holds that is promised of the repository's own sample. With another
-// script the numbers are printed without judgement: nobody knows how well a recogniser hears it.
+// It exits with 0 only if the result is as good as is promised of the repository's own sample. Times beyond their
+// bound are shown as such but fail nothing: they say as much of the machine as of the fleet. With another script
+// the numbers are printed without judgement: nobody knows how well a recogniser hears it.
 package main
 
 import (
