@@ -1,6 +1,9 @@
 package localsqs
 
-import "regexp"
+import (
+	"errors"
+	"regexp"
+)
 
 const maxBatch = 10
 
@@ -90,9 +93,9 @@ func sendBatch(_ *Server, c *call, q *queue, in *sendBatchInput, now int64) (any
 }
 
 // prepare does what needs no lock: checks and checksums.
-func (in *sendBatchInput) prepare() error {
+func (in *sendBatchInput) prepare() {
 	if len(in.Entries) > maxBatch {
-		return nil // refused as a whole
+		return // refused as a whole
 	}
 	for i := range in.Entries {
 		d, err := newDraft(&in.Entries[i])
@@ -101,7 +104,6 @@ func (in *sendBatchInput) prepare() error {
 			in.total += d.size
 		}
 	}
-	return nil
 }
 
 func deleteBatch(_ *Server, c *call, q *queue, in *deleteBatchInput, now int64) (any, error) {
@@ -114,7 +116,8 @@ func changeVisibilityBatch(_ *Server, c *call, q *queue, in *visibilityBatchInpu
 
 // entryHandle gives an expired handle the code that it has inside a batch.
 func entryHandle(err error) error {
-	if e, ok := err.(*apiError); ok && e.expired {
+	var e *apiError
+	if errors.As(err, &e) && e.expired {
 		return badRequest("ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid", "%s", e.message)
 	}
 	return err

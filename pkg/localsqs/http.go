@@ -125,10 +125,8 @@ func action[In any](run func(*Server, *call, *In) (any, error)) operation {
 		if err := decodeInput(body, in); err != nil {
 			return nil, badRequest("SerializationException", "MalformedInput", "The request body is not valid JSON for this action.")
 		}
-		if p, ok := any(in).(interface{ prepare() error }); ok {
-			if err := p.prepare(); err != nil {
-				return nil, err
-			}
+		if p, ok := any(in).(interface{ prepare() }); ok {
+			p.prepare()
 		}
 		return run(s, c, in)
 	}

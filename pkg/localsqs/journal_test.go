@@ -97,8 +97,7 @@ func TestKilledServerComesBackAsItWas(t *testing.T) {
 		dir := t.TempDir()
 		server := open(t, dir)
 		busy(t, sqsclient.New(server))
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
+		settle(5 * time.Second)
 		_, err := sqsclient.New(server).ListQueues(t.Context(), nil) // writes what the task did meanwhile
 		if err != nil {
 			t.Fatal(err)
@@ -144,7 +143,7 @@ func TestExpiredMessagesStayGoneWhenRetentionIsRaised(t *testing.T) {
 		client := sqsclient.New(server)
 		url := create(t, client, "q", map[string]string{"MessageRetentionPeriod": "60"})
 		must[*sqs.SendMessageOutput](t)(client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: url, MessageBody: aws.String("x")}))
-		time.Sleep(time.Minute)
+		settle(time.Minute)
 		must[*sqs.SetQueueAttributesOutput](t)(client.SetQueueAttributes(t.Context(), &sqs.SetQueueAttributesInput{QueueUrl: url, Attributes: map[string]string{"MessageRetentionPeriod": "3600"}}))
 		if got, want := crashed(t, dir).Dump(), server.Dump(); got != want {
 			t.Errorf("came back as\n%s\nwas\n%s", got, want)

@@ -264,7 +264,7 @@ func (s *machine) extend(t *rapid.T) {
 }
 
 func (s *machine) wait(t *rapid.T) {
-	time.Sleep(time.Duration(rapid.SampledFrom([]int{1, 500, 1000, 3000, 20_000}).Draw(t, "ms")) * time.Millisecond)
+	settle(time.Duration(rapid.SampledFrom([]int{1, 500, 1000, 3000, 20_000}).Draw(t, "ms")) * time.Millisecond)
 }
 
 // check compares the counts after every step.

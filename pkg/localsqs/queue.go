@@ -80,6 +80,7 @@ func (q *queue) add(m *message) {
 func (q *queue) enter(m *message) {
 	q.counts[m.state]++
 	switch m.state {
+	case stateDelayed: // waits in timers only
 	case stateReady:
 		m.tenant.ready.set(m, m.order)
 	case stateInFlight:
@@ -92,6 +93,7 @@ func (q *queue) enter(m *message) {
 func (q *queue) leave(m *message) {
 	q.counts[m.state]--
 	switch m.state {
+	case stateDelayed:
 	case stateReady:
 		m.tenant.ready.remove(m)
 	case stateInFlight:

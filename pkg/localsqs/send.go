@@ -22,6 +22,7 @@ type sendInput struct {
 	target
 	sendEntry
 	draft *draft
+	err   error // why there is no draft
 }
 
 type sendOutput struct {
@@ -43,6 +44,9 @@ type draft struct {
 }
 
 func send(s *Server, _ *call, q *queue, in *sendInput, now int64) (any, error) {
+	if in.err != nil {
+		return nil, in.err
+	}
 	out, err := q.send(in.draft, now)
 	if err != nil {
 		return nil, err
@@ -51,10 +55,7 @@ func send(s *Server, _ *call, q *queue, in *sendInput, now int64) (any, error) {
 }
 
 // prepare does what needs no lock: checks and checksums.
-func (in *sendInput) prepare() (err error) {
-	in.draft, err = newDraft(&in.sendEntry)
-	return err
-}
+func (in *sendInput) prepare() { in.draft, in.err = newDraft(&in.sendEntry) }
 
 // newDraft makes the checks that do not depend on the queue.
 func newDraft(e *sendEntry) (*draft, error) {

@@ -59,7 +59,9 @@ func Serve(ctx context.Context, cfg ServeConfig) error {
 	if err = web.Shutdown(stop); err != nil {
 		err = errors.Join(fmt.Errorf("stop: %w", err), web.Close())
 	}
-	<-failed
+	if served := <-failed; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
 	return errors.Join(err, s.Close())
 }
 

@@ -26,7 +26,7 @@ func metricsOf(t *testing.T, server *localsqs.Server) string {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(server)
 	w := httptest.NewRecorder()
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	return w.Body.String()
 }
 

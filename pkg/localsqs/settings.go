@@ -179,7 +179,7 @@ func parseRedrive(text string) (*redrivePolicy, error) {
 	if raw.Target == "" || len(raw.Max) == 0 {
 		return nil, errInvalidAttributeValue("RedrivePolicy", "Redrive policy needs deadLetterTargetArn and maxReceiveCount.")
 	}
-	n, err := strconv.Atoi(strings.Trim(string(raw.Max), `"`))
+	n, err := strconv.ParseInt(strings.Trim(string(raw.Max), `"`), 10, 32)
 	if err != nil || n < 1 || n > maxReceiveLimit {
 		return nil, errInvalidAttributeValue("RedrivePolicy", "Invalid value for maxReceiveCount, valid values are from 1 to %d both inclusive.", maxReceiveLimit)
 	}

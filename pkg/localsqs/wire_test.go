@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -253,7 +254,7 @@ func TestSocketThatBreaksDuringAPollLosesNothing(t *testing.T) {
 	}
 	// The server sees the connection end a moment later; until then the poll would take the message.
 	for strings.Contains(metricsOf(t, server), `localsqs_waiting_polls{queue="q"} 1`) {
-		time.Sleep(time.Millisecond)
+		runtime.Gosched()
 	}
 	if err := sendOne(client, url); err != nil {
 		t.Fatal(err)
@@ -311,7 +312,7 @@ type late struct {
 }
 
 func (c late) Do(r *http.Request) (*http.Response, error) {
-	time.Sleep(c.by)
+	<-time.After(c.by)
 	return c.next.Do(r)
 }
 

@@ -18,9 +18,8 @@ func (e *env) sendAll(url *string, to string, all ...string) {
 	}
 }
 
-func attemptID(id string) func(*sqs.ReceiveMessageInput) {
-	return func(in *sqs.ReceiveMessageInput) { in.ReceiveRequestAttemptId = &id }
-}
+// sameAttempt gives receives one ReceiveRequestAttemptId.
+func sameAttempt(in *sqs.ReceiveMessageInput) { in.ReceiveRequestAttemptId = aws.String("attempt") }
 
 var fifoBehaviours = []behaviour{
 	{name: "a group is required", run: func(e *env) {
@@ -146,9 +145,9 @@ var fifoBehaviours = []behaviour{
 	{name: "a repeated attempt id returns the same messages and handles", takes: 3 * time.Second, run: func(e *env) {
 		url := e.fifo("VisibilityTimeout", "2")
 		e.sendAll(url, "g", "1", "2")
-		first := e.receive(url, attemptID("a"))
+		first := e.receive(url, sameAttempt)
 		e.settle(time.Second)
-		second := e.receive(url, attemptID("a"))
+		second := e.receive(url, sameAttempt)
 		if len(second) != 2 || *first[0].ReceiptHandle != *second[0].ReceiptHandle || *first[1].ReceiptHandle != *second[1].ReceiptHandle {
 			e.Fatalf("got %q", bodies(second))
 		}
@@ -165,9 +164,9 @@ var fifoBehaviours = []behaviour{
 		} {
 			url := e.fifo()
 			e.sendAll(url, "g", "1", "2")
-			got := e.receive(url, attemptID("a"))
+			got := e.receive(url, sameAttempt)
 			change(url, got[0])
-			if again := e.receive(url, attemptID("a")); len(again) != 0 {
+			if again := e.receive(url, sameAttempt); len(again) != 0 {
 				e.Errorf("got %q", bodies(again))
 			}
 		}
@@ -175,15 +174,15 @@ var fifoBehaviours = []behaviour{
 	{name: "an attempt id is forgotten after five minutes", exact: true, run: func(e *env) {
 		url := e.fifo("VisibilityTimeout", "3600")
 		e.sendAll(url, "g", "1")
-		e.one(url, attemptID("a"))
+		e.one(url, sameAttempt)
 		e.edge(5*time.Minute, func() { e.none(url) }, func() {
-			if again := e.receive(url, attemptID("a")); len(again) != 0 {
+			if again := e.receive(url, sameAttempt); len(again) != 0 {
 				e.Errorf("got %q", bodies(again))
 			}
 		})
 	}},
 	{name: "an attempt id on a standard queue is refused", run: func(e *env) {
-		_, err := e.tryReceive(e.queue(), attemptID("a"))
+		_, err := e.tryReceive(e.queue(), sameAttempt)
 		coded(e, err, "InvalidParameterValue")
 	}},
 }

@@ -77,7 +77,7 @@ type env struct {
 
 // settle lets time pass and everything that it causes happen.
 func (e *env) settle(d time.Duration) {
-	time.Sleep(d)
+	<-time.After(d)
 	if e.target.Bubble {
 		synctest.Wait()
 	}

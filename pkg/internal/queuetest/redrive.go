@@ -143,9 +143,9 @@ func (e *env) startMove(in *sqs.StartMessageMoveTaskInput) string {
 	return *must[*sqs.StartMessageMoveTaskOutput](e)(e.StartMessageMoveTask(e.ctx(), in)).TaskHandle
 }
 
-func (e *env) moves(arn string, max int32) []types.ListMessageMoveTasksResultEntry {
+func (e *env) moves(arn string, most int32) []types.ListMessageMoveTasksResultEntry {
 	e.Helper()
-	return must[*sqs.ListMessageMoveTasksOutput](e)(e.ListMessageMoveTasks(e.ctx(), &sqs.ListMessageMoveTasksInput{SourceArn: &arn, MaxResults: &max})).Results
+	return must[*sqs.ListMessageMoveTasksOutput](e)(e.ListMessageMoveTasks(e.ctx(), &sqs.ListMessageMoveTasksInput{SourceArn: &arn, MaxResults: &most})).Results
 }
 
 // dead makes a queue with a dead-letter queue that holds n of its messages.

@@ -221,10 +221,10 @@ func (e *env) after(d time.Duration, act func()) {
 }
 
 // arrives polls for 20 s and checks that the message comes at d after now.
-func (e *env) arrives(url *string, d time.Duration, mods ...func(*sqs.ReceiveMessageInput)) types.Message {
+func (e *env) arrives(url *string, d time.Duration) types.Message {
 	e.Helper()
 	start := time.Now()
-	m := e.one(url, append(mods, wait(20))...)
+	m := e.one(url, wait(20))
 	took := time.Since(start)
 	if took < d-e.margin() || e.target.Bubble && took != d || took > d+4*time.Second {
 		e.Errorf("arrived after %v, want %v", took, d)

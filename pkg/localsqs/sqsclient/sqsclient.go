@@ -52,9 +52,11 @@ func (t Transport) Do(r *http.Request) (resp *http.Response, err error) {
 		return nil, err
 	}
 	defer func() {
-		if p := recover(); p == http.ErrAbortHandler { // what a real server turns into a broken connection
+		switch p := recover(); p {
+		case nil:
+		case http.ErrAbortHandler: // what a real server turns into a broken connection
 			resp, err = nil, io.ErrUnexpectedEOF
-		} else if p != nil {
+		default:
 			panic(p)
 		}
 	}()

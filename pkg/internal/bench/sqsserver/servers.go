@@ -103,7 +103,7 @@ func startFauxqs(dir string) (*process, error) {
 		if conn, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
 			return s, conn.Close()
 		}
-		time.Sleep(100 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 	}
 	s.stop()
 	return nil, fmt.Errorf("fauxqs does not listen on port %d", port)

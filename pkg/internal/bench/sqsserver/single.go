@@ -94,7 +94,7 @@ func (p plan) wakes(ctx context.Context, server *process) error {
 			}
 			woken <- time.Now()
 		}()
-		time.Sleep(3 * time.Millisecond) // let the poll arrive and wait
+		<-time.After(3 * time.Millisecond) // let the poll arrive and wait
 		start := time.Now()
 		if _, err := sender.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: l.queue, MessageBody: &l.body}); err != nil {
 			return err
@@ -125,9 +125,9 @@ func (p plan) idle(ctx context.Context, server *process) error {
 			_, _ = l.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: l.queue, WaitTimeSeconds: 20})
 		}()
 	}
-	time.Sleep(time.Second)
+	<-time.After(time.Second)
 	before := server.cpu()
-	time.Sleep(p.Duration)
+	<-time.After(p.Duration)
 	fmt.Printf("idle with 8 waiting polls       %v CPU in %v\n", server.cpu()-before, p.Duration)
 	return nil
 }

@@ -162,7 +162,7 @@ func newLoad(ctx context.Context, url string, fifo bool, bodyBytes int) (*load, 
 func (l *load) produce(ctx context.Context) {
 	for ctx.Err() == nil {
 		if l.sent.Load()-l.consumed.Load() > ahead {
-			time.Sleep(time.Millisecond)
+			<-time.After(time.Millisecond)
 			continue
 		}
 		l.note(ctx, l.sendBatch(ctx))
