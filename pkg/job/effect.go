@@ -76,6 +76,9 @@ type Event struct {
 // Receive stores a provider's event and, if a step is parked on its effect, lets that step go on. False: the event was
 // known. An event that comes before its step has parked waits in the inbox.
 func (s *Store) Receive(ctx context.Context, e Event) (bool, error) {
+	if !json.Valid(e.Body) {
+		return false, errors.New("receive event: Body is not JSON")
+	}
 	fresh := false
 	err := s.settle(ctx, "receive_event", e.Effect, func(u *unit) error {
 		n, err := u.tx.Exec(ctx, q("insert_event"), e.Provider, e.ID, e.Effect, string(e.Body))

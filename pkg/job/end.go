@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"strings"
 
 	"github.com/stagefleet/stagefleet/pkg/outcome"
 )
@@ -62,7 +63,8 @@ func (u *unit) end(e Ending) (Settle, bool, error) {
 		return Settle{Do: Delete, Reason: reason}, true, nil
 	case outcome.Refuse:
 		u.closeAttempt(s, string(kind), reason, false, e.Timings)
-		return Settle{Do: Delete, Reason: reason}, true, u.refuse(s, reason, e.Verdict.Sentence)
+		// A sentence may quote data, and Postgres keeps no NUL.
+		return Settle{Do: Delete, Reason: reason}, true, u.refuse(s, reason, strings.ReplaceAll(e.Verdict.Sentence, "\x00", ""))
 	case outcome.Park:
 		u.closeAttempt(s, string(kind), reason, false, e.Timings)
 		return Settle{Do: Delete, Reason: reason}, true, u.park(s, e.Verdict)

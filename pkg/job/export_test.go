@@ -117,3 +117,5 @@ func (s *Store) Plan(ctx context.Context, name string, args ...any) ([]string, e
 	})
 	return lines, err
 }
+
+func (s *Store) Forget(ctx context.Context) error { return s.forget(ctx) }

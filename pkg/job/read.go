@@ -239,6 +239,9 @@ func readHistory(ctx context.Context, tx *sqldb.Tx, j *Job) error {
 		a.QueueWaitMs, a.ExecutionMs, a.ProviderWaitMs = span(due, claimed), span(started, ended), provider/1000
 		a.PublicationMs = span(ended, closed)
 		i := slices.IndexFunc(j.Steps, func(s Step) bool { return s.ID == step })
+		if i < 0 {
+			return fmt.Errorf("execution %s belongs to no step of its job", a.ID)
+		}
 		j.Steps[i].History = append(j.Steps[i].History, a)
 		return nil
 	}, j.ID)

@@ -31,8 +31,9 @@ const (
 // retention. It returns nil when ctx ends; faults are waited out.
 func (s *Store) Reconcile(ctx context.Context, c Counter) error {
 	empty := map[string]int{}
-	tick := time.NewTicker(s.opt.ReconcileEvery)
+	tick, hour := time.NewTicker(s.opt.ReconcileEvery), time.NewTicker(time.Hour)
 	defer tick.Stop()
+	defer hour.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -41,12 +42,16 @@ func (s *Store) Reconcile(ctx context.Context, c Counter) error {
 			if s.leads(ctx) {
 				s.metrics.reconciled(s.reconcileOnce(ctx, c, empty))
 			}
+		case <-hour.C:
+			if s.leads(ctx) {
+				s.metrics.reconciled(s.forget(ctx))
+			}
 		}
 	}
 }
 
 func (s *Store) reconcileOnce(ctx context.Context, c Counter, empty map[string]int) error {
-	errs := []error{s.expireAwaits(ctx), s.promote(ctx), s.forget(ctx)}
+	errs := []error{s.expireAwaits(ctx), s.promote(ctx)}
 	queues, err := s.strings(ctx, "open_queues")
 	errs = append(errs, err)
 	for _, queue := range queues {

@@ -186,3 +186,38 @@ func (c counter) Count(context.Context, string) (int64, int64, int64, error) {
 	c()
 	return 1, 0, 0, nil
 }
+
+func TestWhatOnlyServedForAWhileIsForgotten(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		sub := f.submission("talk")
+		sub.IdempotencyKey, sub.BodyHash = "k", "h"
+		f.submit(sub)
+		f.receive(job.Event{Provider: "p", ID: "e", Effect: "x", Body: []byte(`{}`)})
+		if err := f.s.ReportWorker(f.ctx, job.WorkerStatus{ID: "w"}); err != nil {
+			t.Fatal(err)
+		}
+		kept := func() (n int64) {
+			n, err := f.s.Int(f.ctx, "SELECT (SELECT COUNT(*) FROM idempotency) + (SELECT COUNT(*) FROM inbox) + (SELECT COUNT(*) FROM worker)")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		forget := func() {
+			if err := f.s.Forget(f.ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if forget(); kept() != 3 {
+			t.Fatal("forgotten while it serves")
+		}
+		for _, text := range []string{"UPDATE idempotency SET at = 1", "UPDATE inbox SET at = 1", "UPDATE worker SET seen_at = 1"} {
+			if err := f.s.Change(f.ctx, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if forget(); kept() != 0 {
+			t.Fatal("kept for ever")
+		}
+	})
+}

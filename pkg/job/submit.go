@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/stagefleet/stagefleet/pkg/internal/envelope"
@@ -56,8 +58,8 @@ func (sub Submission) validate() error {
 	switch {
 	case !envelope.ValidID(sub.Tenant):
 		return errors.New("Tenant must be 1 to 64 of a-z, A-Z, 0-9, dot, dash and underscore")
-	case sub.Target == "" || len(sub.Target) > maxTarget || !utf8.ValidString(sub.Target):
-		return fmt.Errorf("Target must be 1 to %d bytes of UTF-8", maxTarget)
+	case sub.Target == "" || len(sub.Target) > maxTarget || !utf8.ValidString(sub.Target) || strings.ContainsFunc(sub.Target, unicode.IsControl):
+		return fmt.Errorf("Target must be 1 to %d bytes of UTF-8 without control characters", maxTarget)
 	case sub.Version < 0:
 		return fmt.Errorf("Version is %d, must be 0 or more", sub.Version)
 	case sub.Digest == "":

@@ -20,7 +20,7 @@ type Route struct {
 // Submission asks for a job.
 type Submission struct {
 	Tenant         string          // account that pays; 1 to 64 of a-z, A-Z, 0-9, dot, dash, underscore
-	Target         string          // the submitter's own name of what is worked on; 1 to 512 bytes of UTF-8
+	Target         string          // the submitter's own name of what is worked on; 1 to 512 bytes of UTF-8, no control characters
 	Version        int64           // zero: one more than the latest
 	Digest         string          // of the input's bytes: one version has one digest for ever
 	Input          json.RawMessage // of the first step

@@ -87,7 +87,7 @@ type Attempt struct {
 	QueueWaitMs    int64     `json:"queueWaitMs"`    // from the moment the message was due to its claim
 	ExecutionMs    int64     `json:"executionMs"`    // the handler
 	ProviderWaitMs int64     `json:"providerWaitMs"` // part of the execution
-	PublicationMs  int64     `json:"publicationMs"`  // from the handler's return to the commit
+	PublicationMs  int64     `json:"publicationMs"`  // from the handler's return, by the worker's clock, to the commit, by the database's
 	Tools          []ToolRun `json:"tools,omitempty"`
 }
 

@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"regexp"
+	"strings"
 	"sync"
 )
 
@@ -15,11 +16,10 @@ const (
 
 var (
 	placeholder = regexp.MustCompile(`\$(\d+)`)
-	rowsMacro   = regexp.MustCompile(`\brows\((\$\d+)\) (\w+)`)
-	idsMacro    = regexp.MustCompile(`\bIN ids\((\$\d+)\)`)
-	matchMacro  = regexp.MustCompile(`\bmatch\((\w+), (\w+), (\$\d+)\)`)
-	nowMacro    = regexp.MustCompile(`\bnow_us\(\)`)
-	lockClause  = regexp.MustCompile(`\bFOR (NO KEY UPDATE|UPDATE|SHARE)( OF \w+(, \w+)*)?( SKIP LOCKED)?`)
+	recordsText = regexp.MustCompile(`\brecords\((\$\d+):([^)]*)\) (\w+)`)
+	idsText     = regexp.MustCompile(`\bIN ids\((\$\d+)\)`)
+	nowText     = regexp.MustCompile(`\bnow_us\(\)`)
+	lockText    = regexp.MustCompile(`\bFOR (NO KEY UPDATE|UPDATE|SHARE)( OF \w+(, \w+)*)?( SKIP LOCKED)?`)
 )
 
 // translations caches the text of each dialect; the set of statements is that of the program.
@@ -29,21 +29,33 @@ func (d dialect) translate(text string) string {
 	if t, ok := translations[d].Load(text); ok {
 		return t.(string)
 	}
-	var t string
+	t := toSQLite(text)
 	if d == postgres {
-		// An array lets the planner go by the index; for a join with a set of unknown size it would read whole tables,
-		// and if it might use the index for both it would try every pair.
-		t = matchMacro.ReplaceAllString(text, `$1.id || '' = $2.value->>'id' AND $1.id IN ids($3)`)
-		t = idsMacro.ReplaceAllString(t, `= ANY (ARRAY(SELECT e->>'id' FROM jsonb_array_elements($1::text::jsonb) e))`)
-		t = rowsMacro.ReplaceAllString(t, `jsonb_array_elements($1::text::jsonb) $2(value)`)
-		t = nowMacro.ReplaceAllString(t, `(extract(epoch from clock_timestamp())*1000000)::bigint`)
-	} else {
-		t = matchMacro.ReplaceAllString(text, `$1.id = $2.value->>'id'`)
-		t = idsMacro.ReplaceAllString(t, `IN (SELECT e.value->>'id' FROM json_each($1) e)`)
-		t = rowsMacro.ReplaceAllString(t, `json_each($1) $2`)
-		t = lockClause.ReplaceAllString(t, ``)
-		t = placeholder.ReplaceAllString(t, `?$1`)
+		t = toPostgres(text)
 	}
 	translations[d].Store(text, t)
 	return t
+}
+
+// toPostgres makes arrays of identifiers arrays, because those the planner goes by the index for.
+func toPostgres(text string) string {
+	text = recordsText.ReplaceAllString(text, `json_to_recordset($1::text::json) AS $3($2)`)
+	text = idsText.ReplaceAllString(text, `= ANY (ARRAY(SELECT e->>'id' FROM json_array_elements($1::text::json) e))`)
+	return nowText.ReplaceAllString(text, `(extract(epoch from clock_timestamp())*1000000)::bigint`)
+}
+
+// toSQLite drops the types of columns, because a JSON value has its own there, and row locks.
+func toSQLite(text string) string {
+	text = recordsText.ReplaceAllStringFunc(text, func(records string) string {
+		m := recordsText.FindStringSubmatch(records)
+		var columns []string
+		for _, column := range strings.Split(m[2], ",") {
+			name := strings.Fields(column)[0]
+			columns = append(columns, "value->>'"+name+"' AS "+name)
+		}
+		return "(SELECT " + strings.Join(columns, ", ") + " FROM json_each(" + m[1] + ")) " + m[3]
+	})
+	text = idsText.ReplaceAllString(text, `IN (SELECT value->>'id' FROM json_each($1))`)
+	text = lockText.ReplaceAllString(text, ``)
+	return placeholder.ReplaceAllString(text, `?$1`)
 }

@@ -74,7 +74,7 @@ func (p *pgDB) begin(ctx context.Context, m mode) (session, error) {
 	}
 	s := &pgSession{conn: conn, begin: "BEGIN"}
 	if m == readOnly {
-		s.begin = "BEGIN READ ONLY"
+		s.begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 	}
 	return s, nil
 }

@@ -116,7 +116,7 @@ func (db *DB) UpdateRelaxed(ctx context.Context, name string, fn func(*Tx) error
 	return db.retry(ctx, name, relaxed, fn)
 }
 
-// View runs fn in a transaction that reads: on SQLite one snapshot, on Postgres each statement its own.
+// View runs fn in a transaction that reads one snapshot and writes nothing.
 func (db *DB) View(ctx context.Context, name string, fn func(*Tx) error) error {
 	return db.retry(ctx, name, readOnly, fn)
 }

@@ -162,9 +162,9 @@ func TestTheMacrosMeanTheSameOnBoth(t *testing.T) {
 		err := db.Update(t.Context(), "macros", func(tx *sqldb.Tx) error {
 			var err error
 			changed, err = tx.ExecAll(t.Context(), []sqldb.Statement{
-				{Text: "UPDATE thing SET n = CAST(r.value->>'n' AS BIGINT) FROM rows($1) r WHERE match(thing, r, $1)", Args: []any{rows}},
+				{Text: "UPDATE thing SET n = r.n FROM records($1: id text, n bigint) r WHERE thing.id = r.id", Args: []any{rows}},
 				{Text: "UPDATE thing SET m = 1 WHERE id IN ids($1)", Args: []any{rows}},
-				{Text: "INSERT INTO thing (id, n) SELECT r.value->>'id' || '2', 5 FROM rows($1) r", Args: []any{rows}},
+				{Text: "INSERT INTO thing (id, n) SELECT r.id || '2', 5 FROM records($1: id text) r", Args: []any{rows}},
 			})
 			if err != nil {
 				return err

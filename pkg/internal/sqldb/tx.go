@@ -10,8 +10,8 @@ import (
 )
 
 // Tx runs statements of the common SQL text: $1 placeholders, now_us() for the database's clock in
-// microseconds since 1970, rows($1) r for a JSON array as a table with a column value, IN ids($1) for the members
-// id of its objects, match(table, r, $1) for the table's rows that they name, and Postgres's row locks, which SQLite's single writer makes needless. For one goroutine.
+// microseconds since 1970, records($1: id text, n bigint) r for a JSON array of objects as a table, IN ids($1) for the
+// members id of such an array, and Postgres's row locks, which SQLite's single writer makes needless. For one goroutine.
 type Tx struct {
 	dialect dialect
 	session session
@@ -72,7 +72,7 @@ func (tx *Tx) One(ctx context.Context, text string, args []any, dest ...any) err
 	return err
 }
 
-// JSON encodes what rows($1) reads. It panics on values that JSON cannot hold: those are bugs.
+// JSON encodes what records and ids read. It panics on values that JSON cannot hold: those are bugs.
 func JSON(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {

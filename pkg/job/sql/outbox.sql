@@ -1,6 +1,6 @@
 -- name: delete_sent
 DELETE FROM outbox WHERE id IN ids($1)
-	AND EXISTS (SELECT 1 FROM rows($1) r WHERE r.value->>'id' = outbox.id AND r.value->>'token' = outbox.token)
+	AND EXISTS (SELECT 1 FROM records($1: id text, token text) r WHERE r.id = outbox.id AND r.token = outbox.token)
 
 -- name: send_failed
 UPDATE outbox SET
@@ -8,7 +8,7 @@ UPDATE outbox SET
 	token = '',
 	ready_at = now_us() + (CASE WHEN outbox.failures < 6 AND CAST($2 AS BIGINT) * (1 << CAST(outbox.failures AS INTEGER)) < CAST($3 AS BIGINT)
 		THEN CAST($2 AS BIGINT) * (1 << CAST(outbox.failures AS INTEGER)) ELSE CAST($3 AS BIGINT) END)
-FROM rows($1) r WHERE match(outbox, r, $1) AND outbox.token = r.value->>'token'
+FROM records($1: id text, token text) r WHERE outbox.id = r.id AND outbox.token = r.token
 
 -- name: outbox_due
 SELECT EXISTS (SELECT 1 FROM outbox WHERE ready_at <= (SELECT now_us()))

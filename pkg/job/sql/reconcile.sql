@@ -46,4 +46,4 @@ DELETE FROM inbox WHERE at < (SELECT now_us()) - $1
 SELECT id, job FROM attempt WHERE garbage = 1 AND closed_at < (SELECT now_us()) - $1 ORDER BY closed_at LIMIT $2
 
 -- name: collected
-UPDATE attempt SET garbage = 0 FROM rows($1) r WHERE match(attempt, r, $1)
+UPDATE attempt SET garbage = 0 WHERE id IN ids($1)

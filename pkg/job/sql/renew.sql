@@ -6,9 +6,9 @@ WITH mine AS MATERIALIZED (
 	ORDER BY j.target, s.job, s.id
 	FOR UPDATE OF s
 )
-UPDATE step SET lease_until = now_us() + CAST(r.value->>'lease_us' AS BIGINT)
-FROM mine JOIN rows($1) r ON mine.id = r.value->>'id'
-WHERE step.id = mine.id AND step.state = 'running' AND step.token = r.value->>'token' AND step.lease_until > now_us()
+UPDATE step SET lease_until = now_us() + r.lease_us
+FROM mine JOIN records($1: id text, token text, lease_us bigint) r ON mine.id = r.id
+WHERE step.id = mine.id AND step.state = 'running' AND step.token = r.token AND step.lease_until > now_us()
 RETURNING step.id
 
 -- name: states

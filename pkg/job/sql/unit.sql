@@ -62,82 +62,102 @@ SELECT s.output FROM step s WHERE s.id = $1
 
 -- name: save_steps
 UPDATE step SET
-	parts_left = CAST(r.value->>'parts_left' AS BIGINT),
-	state = r.value->>'state',
-	phase = CAST(r.value->>'phase' AS BIGINT),
-	code = r.value->>'code',
-	sentence = r.value->>'sentence',
-	emission = CAST(r.value->>'emission' AS BIGINT),
-	emitted_at = CAST(r.value->>'emitted_at' AS BIGINT),
-	not_before = CAST(r.value->>'not_before' AS BIGINT),
-	token = r.value->>'token',
-	lease_until = CAST(r.value->>'lease_until' AS BIGINT),
-	attempt = r.value->>'attempt',
-	attempts = CAST(r.value->>'attempts' AS BIGINT),
-	crashes = CAST(r.value->>'crashes' AS BIGINT),
-	rounds = CAST(r.value->>'rounds' AS BIGINT),
-	worker = r.value->>'worker',
-	event = r.value->>'event',
-	trace = r.value->>'trace',
-	output = COALESCE(r.value->>'output', step.output),
-	ended_at = CAST(r.value->>'ended_at' AS BIGINT),
+	parts_left = r.parts_left,
+	state = r.state,
+	phase = r.phase,
+	code = r.code,
+	sentence = r.sentence,
+	emission = r.emission,
+	emitted_at = r.emitted_at,
+	not_before = r.not_before,
+	token = r.token,
+	lease_until = r.lease_until,
+	attempt = r.attempt,
+	attempts = r.attempts,
+	crashes = r.crashes,
+	rounds = r.rounds,
+	worker = r.worker,
+	event = r.event,
+	trace = r.trace,
+	output = COALESCE(r.output, step.output),
+	ended_at = r.ended_at,
 	rev = step.rev + 1
-FROM rows($1) r WHERE match(step, r, $1)
+FROM records($1:
+	id text, parts_left bigint, state text, phase bigint, code text, sentence text, emission bigint,
+	emitted_at bigint, not_before bigint, token text, lease_until bigint, attempt text, attempts bigint,
+	crashes bigint, rounds bigint, worker text, event text, trace text, output text, ended_at bigint
+) r WHERE step.id = r.id
 
 -- name: save_jobs
 UPDATE job SET
-	state = r.value->>'state',
-	code = r.value->>'code',
-	sentence = r.value->>'sentence',
-	gaps = r.value->>'gaps',
-	result = COALESCE(r.value->>'result', job.result),
-	recovered = CAST(r.value->>'recovered' AS BIGINT),
-	ended_at = CAST(r.value->>'ended_at' AS BIGINT),
+	state = r.state,
+	code = r.code,
+	sentence = r.sentence,
+	gaps = r.gaps,
+	result = COALESCE(r.result, job.result),
+	recovered = r.recovered,
+	ended_at = r.ended_at,
 	rev = job.rev + 1
-FROM rows($1) r WHERE match(job, r, $1)
+FROM records($1:
+	id text, state text, code text, sentence text, gaps text, result text, recovered bigint,
+	ended_at bigint
+) r WHERE job.id = r.id
 
 -- name: save_targets
 UPDATE target SET
-	latest = CAST(r.value->>'latest' AS BIGINT),
-	ingested = CAST(r.value->>'ingested' AS BIGINT),
-	current_version = CAST(r.value->>'current_version' AS BIGINT),
-	current_job = r.value->>'current_job'
-FROM rows($1) r WHERE match(target, r, $1)
+	latest = r.latest,
+	ingested = r.ingested,
+	current_version = r.current_version,
+	current_job = r.current_job
+FROM records($1: id text, latest bigint, ingested bigint, current_version bigint, current_job text) r WHERE target.id = r.id
 
 -- name: insert_steps
 INSERT INTO step (id, job, tenant, stage, part, parent, is_first, is_join, queue, dlq, fifo, state, emission, emitted_at, input, trace, created_at)
-SELECT r.value->>'id', r.value->>'job', r.value->>'tenant', r.value->>'stage', CAST(r.value->>'part' AS BIGINT),
-	r.value->>'parent', CAST(r.value->>'is_first' AS BIGINT), CAST(r.value->>'is_join' AS BIGINT), r.value->>'queue',
-	r.value->>'dlq', CAST(r.value->>'fifo' AS BIGINT), r.value->>'state', CAST(r.value->>'emission' AS BIGINT),
-	CAST(r.value->>'emitted_at' AS BIGINT), r.value->>'input', r.value->>'trace', CAST(r.value->>'emitted_at' AS BIGINT)
-FROM rows($1) r
+SELECT r.id, r.job, r.tenant, r.stage, r.part,
+	r.parent, r.is_first, r.is_join, r.queue,
+	r.dlq, r.fifo, r.state, r.emission,
+	r.emitted_at, r.input, r.trace, r.emitted_at
+FROM records($1:
+	id text, job text, tenant text, stage text, part bigint, parent text, is_first bigint,
+	is_join bigint, queue text, dlq text, fifo bigint, state text, emission bigint, emitted_at bigint,
+	input text, trace text
+) r
 
 -- name: insert_attempts
 INSERT INTO attempt (id, step, job, emission, worker, outcome, due_at, claimed_at, lease_us)
-SELECT r.value->>'id', r.value->>'step', r.value->>'job', CAST(r.value->>'emission' AS BIGINT), r.value->>'worker', 'running',
-	CAST(r.value->>'due_at' AS BIGINT), CAST(r.value->>'claimed_at' AS BIGINT), CAST(r.value->>'lease_us' AS BIGINT)
-FROM rows($1) r
+SELECT r.id, r.step, r.job, r.emission, r.worker, 'running',
+	r.due_at, r.claimed_at, r.lease_us
+FROM records($1:
+	id text, step text, job text, emission bigint, worker text, due_at bigint, claimed_at bigint,
+	lease_us bigint
+) r
 
 -- name: close_attempts
 UPDATE attempt SET
-	outcome = r.value->>'outcome',
-	reason = r.value->>'reason',
-	counted = CAST(r.value->>'counted' AS BIGINT),
-	garbage = CAST(r.value->>'garbage' AS BIGINT),
-	closed_at = CAST(r.value->>'closed_at' AS BIGINT),
-	received_at = CAST(r.value->>'received_at' AS BIGINT),
-	started_at = CAST(r.value->>'started_at' AS BIGINT),
-	ended_at = CAST(r.value->>'ended_at' AS BIGINT),
-	provider_wait = CAST(r.value->>'provider_wait' AS BIGINT),
-	tools = r.value->>'tools'
-FROM rows($1) r WHERE match(attempt, r, $1)
+	outcome = r.outcome,
+	reason = r.reason,
+	counted = r.counted,
+	garbage = r.garbage,
+	closed_at = r.closed_at,
+	received_at = r.received_at,
+	started_at = r.started_at,
+	ended_at = r.ended_at,
+	provider_wait = r.provider_wait,
+	tools = r.tools
+FROM records($1:
+	id text, outcome text, reason text, counted bigint, garbage bigint, closed_at bigint,
+	received_at bigint, started_at bigint, ended_at bigint, provider_wait bigint, tools text
+) r WHERE attempt.id = r.id
 
 -- name: insert_outbox
 INSERT INTO outbox (id, token, ready_at, due_at, not_before, queue, fifo, grp, dedup, body, tenant, attributes, step, created_at)
-SELECT r.value->>'id', r.value->>'token', CAST(r.value->>'ready_at' AS BIGINT), CAST(r.value->>'due_at' AS BIGINT),
-	CAST(r.value->>'not_before' AS BIGINT), r.value->>'queue', CAST(r.value->>'fifo' AS BIGINT), r.value->>'grp', r.value->>'dedup',
-	r.value->>'body', r.value->>'tenant', r.value->>'attributes', r.value->>'step', CAST(r.value->>'created_at' AS BIGINT)
-FROM rows($1) r
+SELECT r.id, r.token, r.ready_at, r.due_at,
+	r.not_before, r.queue, r.fifo, r.grp, r.dedup,
+	r.body, r.tenant, r.attributes, r.step, r.created_at
+FROM records($1:
+	id text, token text, ready_at bigint, due_at bigint, not_before bigint, queue text, fifo bigint,
+	grp text, dedup text, body text, tenant text, attributes text, step text, created_at bigint
+) r
 
 -- name: insert_entry
 INSERT INTO account_entry (id, tenant, job, kind, once, amount, note, at)

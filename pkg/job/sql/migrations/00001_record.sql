@@ -165,6 +165,7 @@ CREATE TABLE inbox (
 	PRIMARY KEY (provider, event)
 );
 CREATE INDEX inbox_effect ON inbox (effect, at);
+CREATE INDEX inbox_at ON inbox (at);
 
 CREATE TABLE effect (
 	id     TEXT PRIMARY KEY,
