@@ -60,7 +60,8 @@ func (p *Pool) work(h *held) {
 	if !p.claim(h) {
 		return
 	}
-	if p.intake.Err() != nil { // the record must give back what the queue would move to the dead letters
+	if p.intake.Err() != nil { // stopped meanwhile, or a message that only the record can give back
+		p.metrics.notStarted.WithLabelValues(reasonDraining).Inc()
 		p.close(h, outcome.ErrDraining)
 		return
 	}
