@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -64,19 +63,12 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
+			s := open(t, freshURL(t, kind), job.Options{MaxConns: 2})
+			if s.Postgres() {
+				injectFaults(t, s)
+			}
 			rapid.Check(t, func(rt *rapid.T) {
-				url := "sqlite:" + filepath.Join(t.TempDir(), "record.db")
-				if kind == "postgres" {
-					url = freshURL(t, kind)
-				}
-				s, err := job.Open(t.Context(), url, job.Options{Migrate: true, MaxConns: 2})
-				if err != nil {
-					rt.Fatal(err)
-				}
-				defer func() { _ = s.Close() }()
-				if s.Postgres() {
-					injectFaults(t, s)
-				}
+				empty(t, s)
 				m := &machine{f: newFixture(t, s), targets: map[string]*modelTarget{}}
 				rt.Repeat(map[string]func(*rapid.T){
 					"submit": m.submit, "claim": m.claim, "publish": m.publish, "fail": m.fail, "defer": m.deferral, "reject": m.reject,
@@ -85,6 +77,14 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 				})
 			})
 		})
+	}
+}
+
+func empty(t *testing.T, s *job.Store) {
+	for _, table := range []string{"account", "account_entry", "target", "job", "step", "attempt", "outbox", "inbox", "effect", "await"} {
+		if err := s.Change(t.Context(), "DELETE FROM "+table); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
