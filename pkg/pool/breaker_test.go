@@ -25,6 +25,7 @@ func behind(b *breaker.Breaker, down *atomic.Bool) pool.Handler {
 }
 
 func TestOutageOfADependencyCostsNeitherReceivesNorMessages(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", map[string]string{"maxReceiveCount": "20"})
 		b, err := breaker.New(breaker.Config{Name: "speech", Cooldown: time.Hour})
@@ -62,6 +63,7 @@ func TestOutageOfADependencyCostsNeitherReceivesNorMessages(t *testing.T) {
 }
 
 func TestHalfBrokenDependencySlowsThePoolDownAndRecovers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		b, err := breaker.New(breaker.Config{Name: "speech"})
@@ -92,6 +94,7 @@ func TestHalfBrokenDependencySlowsThePoolDownAndRecovers(t *testing.T) {
 }
 
 func TestMessageThatMakesNoCallWhileHalfOpenLetsTheNextOneTry(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		b, err := breaker.New(breaker.Config{Name: "speech", MinSamples: 1})

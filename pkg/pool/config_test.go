@@ -12,6 +12,7 @@ import (
 )
 
 func TestConfigThatCannotWorkIsRefusedByFieldValueAndBound(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		set  func(c *pool.Config)
 		want string
@@ -45,6 +46,7 @@ func TestConfigThatCannotWorkIsRefusedByFieldValueAndBound(t *testing.T) {
 }
 
 func TestSmallVisibilitiesWork(t *testing.T) {
+	t.Parallel()
 	for _, visibility := range []time.Duration{2, 3, 5, 6} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, "q", nil)
@@ -66,6 +68,7 @@ func TestSmallVisibilitiesWork(t *testing.T) {
 }
 
 func TestTwoPoolsOnTwoQueuesKeepTheirOwnTimes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		slow := r.create("slow", nil)
@@ -82,6 +85,7 @@ func TestTwoPoolsOnTwoQueuesKeepTheirOwnTimes(t *testing.T) {
 }
 
 func TestWaitsOfThePolicyGoBackToTheQueue(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.send("a")
@@ -95,6 +99,7 @@ func TestWaitsOfThePolicyGoBackToTheQueue(t *testing.T) {
 }
 
 func TestMemoryOfUndeletedMessagesIsBounded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.sendN(5000)

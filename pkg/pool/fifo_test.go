@@ -46,6 +46,7 @@ func (g *groups) wrap(next pool.Handler) pool.Handler {
 }
 
 func TestGroupsRunBesideEachOtherAndInThemselvesInOrder(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q.fifo", nil)
 		for i := range 10 {
@@ -74,6 +75,7 @@ func TestGroupsRunBesideEachOtherAndInThemselvesInOrder(t *testing.T) {
 }
 
 func TestOneGroupNeverOverlapsWhateverTheSlots(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q.fifo", nil)
 		for i := range 10 {
@@ -89,6 +91,7 @@ func TestOneGroupNeverOverlapsWhateverTheSlots(t *testing.T) {
 }
 
 func TestFailureBlocksItsGroupForItsBackoffAndNoLonger(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q.fifo", map[string]string{"VisibilityTimeout": "900"})
 		for i := range 5 {
@@ -117,6 +120,7 @@ func TestFailureBlocksItsGroupForItsBackoffAndNoLonger(t *testing.T) {
 }
 
 func TestPoisonAtTheHeadOfAGroupDeadLettersNothingUntried(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q.fifo", map[string]string{"maxReceiveCount": "3"})
 		for i := range 10 {
@@ -143,6 +147,7 @@ func TestPoisonAtTheHeadOfAGroupDeadLettersNothingUntried(t *testing.T) {
 }
 
 func TestReceiveWhoseAnswerWasLostIsRepeatedUnderTheSameName(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q.fifo", nil)
 		r.send("g:0")

@@ -46,6 +46,7 @@ func (s *shield) Leave() {
 }
 
 func TestHandlerThatDoesNotReturnNormallyFailsOnceAndFreesEverything(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]func(){
 		"panics":                func() { panic("secret") },
 		"panics with nil":       func() { panic(nil) }, //nolint:govet // the case
@@ -86,6 +87,7 @@ func TestHandlerThatDoesNotReturnNormallyFailsOnceAndFreesEverything(t *testing.
 }
 
 func TestTimeLimitIsACountedFailure(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		b := newBook(30 * time.Second)
@@ -108,6 +110,7 @@ func TestTimeLimitIsACountedFailure(t *testing.T) {
 }
 
 func TestHandlerThatIgnoresItsEndIsReportedAndReplaced(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		core, logs := observer.New(zap.ErrorLevel)
@@ -157,6 +160,7 @@ func TestHandlerThatIgnoresItsEndIsReportedAndReplaced(t *testing.T) {
 }
 
 func TestPoolWithTooManyStuckHandlersReceivesNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		free := make(chan struct{})
@@ -181,6 +185,7 @@ func TestPoolWithTooManyStuckHandlersReceivesNothing(t *testing.T) {
 }
 
 func TestMiddlewareThatReturnsBeforeItsHandlerSettlesOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		b := newBook(30 * time.Second)
@@ -204,6 +209,7 @@ func TestMiddlewareThatReturnsBeforeItsHandlerSettlesOnce(t *testing.T) {
 }
 
 func TestMiddlewareIsAppliedOutsideIn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		var order []string
@@ -225,6 +231,7 @@ func TestMiddlewareIsAppliedOutsideIn(t *testing.T) {
 }
 
 func TestHandlerStartsOnlyOnceProtected(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		s := &shield{wait: 4 * time.Second}
@@ -247,6 +254,7 @@ func TestHandlerStartsOnlyOnceProtected(t *testing.T) {
 }
 
 func TestRefusedMessagesNeedNoProtection(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		s := &shield{}
@@ -260,6 +268,7 @@ func TestRefusedMessagesNeedNoProtection(t *testing.T) {
 }
 
 func TestHandlersErrorAfterItsContextEndedIsPutDownToTheCause(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		b := newBook(30 * time.Second)
@@ -278,6 +287,7 @@ func TestHandlersErrorAfterItsContextEndedIsPutDownToTheCause(t *testing.T) {
 }
 
 func TestOverdueHandlerIsWaitedForBeforeItsMessageIsGivenToAnother(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		c := &counter{}
@@ -302,6 +312,7 @@ func TestOverdueHandlerIsWaitedForBeforeItsMessageIsGivenToAnother(t *testing.T)
 }
 
 func TestNothingOfAFailedMessageIsKept(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q.fifo", nil)
 		for i := range 5 {

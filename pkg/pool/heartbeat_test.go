@@ -92,6 +92,7 @@ func failing(ops ...string) func(call) error {
 }
 
 func TestMessageIsKeptHiddenUntilItsHandlerReturns(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		run := r.run(pool.Config{Handler: sleeper(25 * time.Second)})
@@ -111,6 +112,7 @@ func TestMessageIsKeptHiddenUntilItsHandlerReturns(t *testing.T) {
 }
 
 func TestRenewalCountsFromTheCallAndIsNeverAdded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.run(pool.Config{Beat: 15 * time.Second, Visibility: 30 * time.Second, Handler: sleeper(59 * time.Second)})
@@ -134,6 +136,7 @@ func TestRenewalCountsFromTheCallAndIsNeverAdded(t *testing.T) {
 }
 
 func TestBeatIsOneLoopWithBatchesOfTen(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.run(pool.Config{Slots: 40, Handler: sleeper(25 * time.Second)})
@@ -158,6 +161,7 @@ func TestBeatIsOneLoopWithBatchesOfTen(t *testing.T) {
 }
 
 func TestBeatKeepsBatchesFullWhenMessagesArriveOverTime(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.run(pool.Config{Slots: 100, Visibility: 7 * time.Minute, Handler: sleeper(time.Hour)})
@@ -174,6 +178,7 @@ func TestBeatKeepsBatchesFullWhenMessagesArriveOverTime(t *testing.T) {
 }
 
 func TestFailedBeatIsRetriedWithinSeconds(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		run := r.run(pool.Config{Handler: sleeper(20 * time.Second)})
@@ -193,6 +198,7 @@ func TestFailedBeatIsRetriedWithinSeconds(t *testing.T) {
 }
 
 func TestFailedEntryOfABeatIsRetriedAlone(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.run(pool.Config{Slots: 3, Handler: sleeper(15 * time.Second)})
@@ -215,6 +221,7 @@ func TestFailedEntryOfABeatIsRetriedAlone(t *testing.T) {
 }
 
 func TestHungBeatIsBoundedAndTheLeaseGuardedMeanwhile(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		h := &caused{start: r.start}
@@ -234,6 +241,7 @@ func TestHungBeatIsBoundedAndTheLeaseGuardedMeanwhile(t *testing.T) {
 }
 
 func TestWithoutALedgerVisibilityIsTheLease(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		h := &caused{start: r.start}
@@ -254,6 +262,7 @@ func TestWithoutALedgerVisibilityIsTheLease(t *testing.T) {
 }
 
 func TestReceiptThatTheQueueDisownsEndsTheHandler(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		h := &caused{start: r.start}
@@ -270,6 +279,7 @@ func TestReceiptThatTheQueueDisownsEndsTheHandler(t *testing.T) {
 }
 
 func TestWorkLongerThanTwelveHoursEndsBeforeTheHorizon(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		h := &caused{start: r.start}
@@ -291,6 +301,7 @@ func TestWorkLongerThanTwelveHoursEndsBeforeTheHorizon(t *testing.T) {
 }
 
 func TestMiddlewareThatReplacesTheMessageDoesNotStopTheBeat(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q.fifo", nil)
 		other := func(next pool.Handler) pool.Handler {
@@ -312,6 +323,7 @@ func TestMiddlewareThatReplacesTheMessageDoesNotStopTheBeat(t *testing.T) {
 }
 
 func TestCrashedWorkerReleasesItsMessageWithinOneVisibility(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.run(pool.Config{Slots: 1, Wait: time.Second, Handler: sleeper(10 * time.Hour)})
@@ -324,6 +336,7 @@ func TestCrashedWorkerReleasesItsMessageWithinOneVisibility(t *testing.T) {
 }
 
 func TestTenThousandInFlightCostATenthInCalls(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("10,000 messages")
 	}

@@ -16,6 +16,7 @@ import (
 )
 
 func TestIdlePoolMakesThreeReceivesAMinuteWhateverItsSlots(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.run(pool.Config{Slots: 1000})
@@ -32,6 +33,7 @@ func TestIdlePoolMakesThreeReceivesAMinuteWhateverItsSlots(t *testing.T) {
 }
 
 func TestIdleAgainAfterABacklog(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.sendN(2000)
@@ -47,6 +49,7 @@ func TestIdleAgainAfterABacklog(t *testing.T) {
 }
 
 func TestBacklogIsPolledInParallelUpToEight(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		var mu sync.Mutex
@@ -75,6 +78,7 @@ func TestBacklogIsPolledInParallelUpToEight(t *testing.T) {
 }
 
 func TestCallsPerMessageStayLow(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.fail(func(call) error {
@@ -92,6 +96,7 @@ func TestCallsPerMessageStayLow(t *testing.T) {
 }
 
 func TestNoSlotIdlesBesideASlowHandler(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.sendN(501)
@@ -120,6 +125,7 @@ func TestNoSlotIdlesBesideASlowHandler(t *testing.T) {
 }
 
 func TestOneLongHandlerDoesNotKeepOthersWaiting(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		c := &counter{}
@@ -140,6 +146,7 @@ func TestOneLongHandlerDoesNotKeepOthersWaiting(t *testing.T) {
 }
 
 func TestReceivesGoOnAfterAnyTrouble(t *testing.T) {
+	t.Parallel()
 	for name, err := range map[string]error{
 		"unavailable": &smithy.GenericAPIError{Code: "ServiceUnavailable"},
 		"throttled":   &smithy.GenericAPIError{Code: "ThrottlingException"},
@@ -180,6 +187,7 @@ func TestReceivesGoOnAfterAnyTrouble(t *testing.T) {
 }
 
 func TestManyPoolsLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		for i := range 200 {
@@ -192,6 +200,7 @@ func TestManyPoolsLeaveNothingBehind(t *testing.T) {
 }
 
 func TestDeletesThatAreSlowDoNotPileUp(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.fail(func(c call) error {
@@ -212,6 +221,7 @@ func TestDeletesThatAreSlowDoNotPileUp(t *testing.T) {
 }
 
 func TestQueueWithSlowCallsAndManyInFlightDrains(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", map[string]string{"VisibilityTimeout": "300"})
 		r.fail(func(call) error {

@@ -13,6 +13,7 @@ import (
 )
 
 func TestRecordsAreRenewedFirstInOneCall(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		b := newBook(30 * time.Second)
@@ -26,6 +27,7 @@ func TestRecordsAreRenewedFirstInOneCall(t *testing.T) {
 }
 
 func TestLeaseThatCannotBeRenewedEndsTheHandlerBeforeItLapses(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		b := newBook(30 * time.Second)
@@ -49,6 +51,7 @@ func TestLeaseThatCannotBeRenewedEndsTheHandlerBeforeItLapses(t *testing.T) {
 }
 
 func TestFailingVisibilityAloneDoesNotEndWorkThatTheRecordPermits(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		b := newBook(30 * time.Second)
@@ -64,6 +67,7 @@ func TestFailingVisibilityAloneDoesNotEndWorkThatTheRecordPermits(t *testing.T) 
 }
 
 func TestTakenWorkIsToldAtTheNextBeat(t *testing.T) {
+	t.Parallel()
 	for _, cause := range []error{outcome.ErrLeaseLost, outcome.ErrSuperseded, outcome.ErrCancelled} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, "q", nil)
@@ -80,6 +84,7 @@ func TestTakenWorkIsToldAtTheNextBeat(t *testing.T) {
 }
 
 func TestLateOwnerChangesNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		b := newBook(30 * time.Second)
@@ -112,6 +117,7 @@ func (b *book) only0() *page {
 }
 
 func TestEndIsRecordedInSpiteOfHiccups(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		b := newBook(30 * time.Second)
@@ -133,6 +139,7 @@ func TestEndIsRecordedInSpiteOfHiccups(t *testing.T) {
 }
 
 func TestEndThatCannotBeRecordedIsGivenUpWithTheLease(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		b := newBook(30 * time.Second)
@@ -155,6 +162,7 @@ func TestEndThatCannotBeRecordedIsGivenUpWithTheLease(t *testing.T) {
 }
 
 func TestShortAnswerOfALedgerIsARenewalToRepeat(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		b := &brief{book: newBook(30 * time.Second)}

@@ -51,6 +51,7 @@ func gather(t *testing.T, r *prometheus.Registry) map[string]float64 {
 }
 
 func TestMetricsSayWhatHappenedInABoundedVocabulary(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		registry := prometheus.NewRegistry()
@@ -96,6 +97,7 @@ func TestMetricsSayWhatHappenedInABoundedVocabulary(t *testing.T) {
 func run0(context.Context, pool.Message) error { return nil }
 
 func TestSettleFailuresAreCountedByReason(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		registry := prometheus.NewRegistry()
@@ -120,6 +122,7 @@ func TestSettleFailuresAreCountedByReason(t *testing.T) {
 const canary = "xyzzy-canary"
 
 func TestNothingOfThePayloadIsLoggedTracedOrCounted(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		core, logs := observer.New(zap.DebugLevel)
@@ -181,6 +184,7 @@ func TestNothingOfThePayloadIsLoggedTracedOrCounted(t *testing.T) {
 }
 
 func TestEndsAreLoggedWithWhoAndWhy(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		core, logs := observer.New(zap.InfoLevel)
@@ -206,6 +210,7 @@ func TestEndsAreLoggedWithWhoAndWhy(t *testing.T) {
 }
 
 func TestSpanLinksToItsSender(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		spans := tracetest.NewSpanRecorder()
@@ -230,6 +235,7 @@ func TestSpanLinksToItsSender(t *testing.T) {
 }
 
 func TestTraceNeverCostsASend(t *testing.T) {
+	t.Parallel()
 	ctx, _ := sdktrace.NewTracerProvider().Tracer("test").Start(t.Context(), "send")
 	full := map[string]types.MessageAttributeValue{}
 	for i := range 10 {
@@ -248,6 +254,7 @@ func TestTraceNeverCostsASend(t *testing.T) {
 }
 
 func TestHealthEndpointsTellReceivingFromSilence(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		p := r.pool(pool.Config{Name: "idle"})
@@ -286,6 +293,7 @@ func TestHealthEndpointsTellReceivingFromSilence(t *testing.T) {
 }
 
 func TestFullPoolIsHealthyHoweverLongItsHandlers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.send("a")
@@ -298,6 +306,7 @@ func TestFullPoolIsHealthyHoweverLongItsHandlers(t *testing.T) {
 }
 
 func TestWatchdogNoticesAHeartbeatThatStopped(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		blocked := make(chan struct{})
@@ -330,6 +339,7 @@ func TestWatchdogNoticesAHeartbeatThatStopped(t *testing.T) {
 }
 
 func TestMessagesGivenBackUnstartedAreCountedByReason(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		registry := prometheus.NewRegistry()

@@ -68,6 +68,7 @@ func drawChaos(t *rapid.T) chaos {
 // TestWhateverHappensNothingIsLostAndNothingRunsTwiceAtOnce plays random histories of two workers with handlers that fail in every
 // way, stops, crashes and outages, and then lets a healthy worker finish.
 func TestWhateverHappensNothingIsLostAndNothingRunsTwiceAtOnce(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		c := drawChaos(rt)
 		var faults []string

@@ -17,6 +17,7 @@ import (
 var errNoLuck = errors.New("no luck")
 
 func TestFailuresAreSpreadByThePolicyAndEndInTheDeadLetters(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.sendN(20)
@@ -45,6 +46,7 @@ func TestFailuresAreSpreadByThePolicyAndEndInTheDeadLetters(t *testing.T) {
 }
 
 func TestDeferralIsNoAttempt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.send("a")
@@ -68,6 +70,7 @@ func TestDeferralIsNoAttempt(t *testing.T) {
 }
 
 func TestRejectedInputIsNoDeadLetter(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.send("a")
@@ -78,6 +81,7 @@ func TestRejectedInputIsNoDeadLetter(t *testing.T) {
 }
 
 func TestQuarantineReachesTheDeadLettersWithinASecond(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.run(pool.Config{Handler: pool.JSON(func(context.Context, pool.Message, struct{}) error { return nil })})
@@ -91,6 +95,7 @@ func TestQuarantineReachesTheDeadLettersWithinASecond(t *testing.T) {
 }
 
 func TestAwaitWithoutALedgerFailsClosed(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.send("a")
@@ -104,6 +109,7 @@ func TestAwaitWithoutALedgerFailsClosed(t *testing.T) {
 }
 
 func TestBadMessagesLeakNoSlots(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		good := 0
@@ -120,6 +126,7 @@ func TestBadMessagesLeakNoSlots(t *testing.T) {
 }
 
 func TestMessageAlreadyWaitingForItsSlotIsNeverReceived(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.sendN(10)
@@ -185,6 +192,7 @@ func (v *valve) Admit(want int) (int, func(), string) {
 }
 
 func TestNothingIsReceivedWhileAGateIsShut(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", map[string]string{"maxReceiveCount": "3"})
 		v := &valve{shut: "paused"}
@@ -218,6 +226,7 @@ func TestNothingIsReceivedWhileAGateIsShut(t *testing.T) {
 }
 
 func TestRateLimitAsAGateDeadLettersNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", map[string]string{"maxReceiveCount": "3"})
 		r.sendN(500)
@@ -233,6 +242,7 @@ func TestRateLimitAsAGateDeadLettersNothing(t *testing.T) {
 }
 
 func TestPermitsComeBackWhenTheirMessagesAreSettled(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		v := &valve{limit: 3}
@@ -256,6 +266,7 @@ func TestPermitsComeBackWhenTheirMessagesAreSettled(t *testing.T) {
 }
 
 func TestRefusalOfOneGateUndoesThePermitsOfOthers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		permits, shut := &valve{limit: 1}, &valve{shut: "paused"}
@@ -269,6 +280,7 @@ func TestRefusalOfOneGateUndoesThePermitsOfOthers(t *testing.T) {
 }
 
 func TestHoursOfOutageOfTheRecordBurnNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", map[string]string{"maxReceiveCount": "3"})
 		b := newBook(30 * time.Second)
@@ -292,6 +304,7 @@ func TestHoursOfOutageOfTheRecordBurnNothing(t *testing.T) {
 }
 
 func TestMessageAtItsReceiveLimitWaitsForAnIllRecord(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", map[string]string{"maxReceiveCount": "1"})
 		b := newBook(30 * time.Second)
@@ -312,6 +325,7 @@ func TestMessageAtItsReceiveLimitWaitsForAnIllRecord(t *testing.T) {
 }
 
 func TestRefusedClaimsAreSettledAndNoAttempts(t *testing.T) {
+	t.Parallel()
 	for i, refusal := range []pool.Settlement{
 		{Action: pool.Delete, Reason: "ended"},
 		{Action: pool.Hide, After: 40 * time.Second, Reason: "held"},

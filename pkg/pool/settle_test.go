@@ -62,6 +62,7 @@ func (c *counter) bodies() []string {
 }
 
 func TestDeletesAreGatheredToTen(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.sendN(40)
@@ -77,6 +78,7 @@ func TestDeletesAreGatheredToTen(t *testing.T) {
 }
 
 func TestFailedDeleteEntriesAreRetriedUntilConfirmed(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.sendN(10)
@@ -103,6 +105,7 @@ func TestFailedDeleteEntriesAreRetriedUntilConfirmed(t *testing.T) {
 }
 
 func TestDeleteThatFailsBeyondTheLeaseIsMadeUpForWithoutASecondRun(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.send("a")
@@ -121,6 +124,7 @@ func TestDeleteThatFailsBeyondTheLeaseIsMadeUpForWithoutASecondRun(t *testing.T)
 }
 
 func TestLateSuccessWithoutHeartbeatRunsOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.send("a")
@@ -136,6 +140,7 @@ func TestLateSuccessWithoutHeartbeatRunsOnce(t *testing.T) {
 }
 
 func TestSecondReceiptOfARunningMessageBringsTheHandle(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.send("a")
@@ -156,6 +161,7 @@ func TestSecondReceiptOfARunningMessageBringsTheHandle(t *testing.T) {
 }
 
 func TestTwinsInOneReceiveRunOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.sendN(2)
@@ -175,6 +181,7 @@ func TestTwinsInOneReceiveRunOnce(t *testing.T) {
 }
 
 func TestBackoffIsNotUndoneByTheBeat(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.send("a")
@@ -208,6 +215,7 @@ func TestBackoffIsNotUndoneByTheBeat(t *testing.T) {
 }
 
 func TestMessageIsKeptUntilItsBackoffIsConfirmed(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.send("a")
@@ -232,6 +240,7 @@ func TestMessageIsKeptUntilItsBackoffIsConfirmed(t *testing.T) {
 }
 
 func TestDeadLetterHasItsReasonAndIsNotDoubledByAFailedDelete(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		if _, err := r.client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &r.queue, MessageBody: new("a"), MessageGroupId: new("tenant"),
@@ -265,6 +274,7 @@ func TestDeadLetterHasItsReasonAndIsNotDoubledByAFailedDelete(t *testing.T) {
 }
 
 func TestDeadLetterOfAMessageWithTenAttributesIsSentAllTheSame(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		attributes := map[string]types.MessageAttributeValue{}
@@ -284,6 +294,7 @@ func TestDeadLetterOfAMessageWithTenAttributesIsSentAllTheSame(t *testing.T) {
 }
 
 func TestMissingDeadLetterQueueLosesNothingAndDoesNotSpin(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.send("a")
@@ -299,6 +310,7 @@ func TestMissingDeadLetterQueueLosesNothingAndDoesNotSpin(t *testing.T) {
 }
 
 func TestWithoutADeadLetterQueueTheQueuesOwnPolicyMovesIt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", map[string]string{"maxReceiveCount": "3"})
 		r.send("a")
