@@ -36,8 +36,8 @@ func (p *Pool) renew(due []*held) {
 		}
 	}
 	p.mu.Unlock()
-	for _, h := range parked {
-		p.settle(h, h.settlement)
+	for _, h := range parked { // apart, because that may have to wait, and the next beat must not
+		p.tasks.Go(func() { p.settle(h, h.settlement) })
 	}
 }
 

@@ -41,7 +41,6 @@ type intakeState struct {
 	streak  int    // receives in a row that came back full
 	reason  string // why nothing is received; empty: a receive is under way
 
-	receiving   time.Time // when the first poller's receive began; zero: none is under way
 	lastSuccess time.Time // of a receive, or the start
 	received    bool      // a receive has succeeded
 }
@@ -233,12 +232,11 @@ func (r *receiver) receive(n int, owed *pass) (full bool, err error) {
 		wait = min(wait, extraWait)
 	}
 	start := time.Now()
-	p.receiveBegins(r.first, start)
 	ctx, cancel := context.WithTimeout(p.polling, wait+receiveSlack)
 	defer cancel()
 	out, err := p.sqs.ReceiveMessage(ctx, r.input(n, wait), p.once...)
 	now := time.Now()
-	p.receiveEnds(r.first, n, out, err, now)
+	p.receiveEnds(n, out, err, now)
 	if err != nil {
 		r.failures++
 		p.returnSlots(n)
@@ -256,16 +254,7 @@ func (r *receiver) receive(n int, owed *pass) (full bool, err error) {
 	return len(out.Messages) >= n, nil
 }
 
-func (p *Pool) receiveBegins(first bool, now time.Time) {
-	if !first {
-		return
-	}
-	p.mu.Lock()
-	p.in.receiving, p.in.reason = now, ""
-	p.mu.Unlock()
-}
-
-func (p *Pool) receiveEnds(first bool, n int, out *sqs.ReceiveMessageOutput, err error, now time.Time) {
+func (p *Pool) receiveEnds(n int, out *sqs.ReceiveMessageOutput, err error, now time.Time) {
 	got := 0
 	if err == nil {
 		got = len(out.Messages)
@@ -273,9 +262,6 @@ func (p *Pool) receiveEnds(first bool, n int, out *sqs.ReceiveMessageOutput, err
 	p.metrics.received(n, got, err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if first {
-		p.in.receiving = time.Time{}
-	}
 	if err != nil {
 		p.in.streak = 0
 		return
