@@ -76,7 +76,8 @@ func (q *queue) add(m *message) {
 	q.enter(m)
 }
 
-// enter books a message into its state; leave undoes it. Every change of state is leave, change, enter.
+// enter books a message into its state; leave undoes it. Every change of state is leave, change, enter; only enter and
+// drop refresh the group, once.
 func (q *queue) enter(m *message) {
 	q.counts[m.state]++
 	switch m.state {
@@ -99,7 +100,6 @@ func (q *queue) leave(m *message) {
 	case stateInFlight:
 		m.tenant.inFlight--
 	}
-	q.refresh(m.tenant)
 }
 
 // refresh puts the group where its first ready message and its lock say.
@@ -123,6 +123,7 @@ func (q *queue) schedule(m *message) {
 // drop removes a message for good.
 func (q *queue) drop(m *message) {
 	q.leave(m)
+	q.refresh(m.tenant)
 	q.timers.remove(m)
 	delete(q.messages, m.seq)
 	if m.tenant.total--; m.tenant.total == 0 {
