@@ -3,9 +3,11 @@ package job_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +22,11 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(childRole); role != "" {
 		os.Exit(runChild(role))
 	}
+	flag.Parse()
+	if err := lighten(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code := m.Run()
 	if c := cluster.running; c != nil {
 		if err := c.Stop(); err != nil {
@@ -32,6 +39,18 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// lighten sets the sizes that the command line has not.
+func lighten() error {
+	sizes := map[string]int{"rapid.checks": 100 / raceShare, "plans.jobs": 30000 / raceShare}
+	flag.Visit(func(f *flag.Flag) { delete(sizes, f.Name) })
+	for name, n := range sizes {
+		if err := flag.Set(name, strconv.Itoa(n)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // cluster is the Postgres of this test run, started by the first test that needs it.

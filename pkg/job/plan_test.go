@@ -10,7 +10,7 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/job"
 )
 
-var planJobs = flag.Int("plans.jobs", 30000, "jobs stored when the plans of the hot statements are looked at")
+var planJobs = flag.Int("plans.jobs", 0, "jobs stored when the plans of the hot statements are looked at")
 
 // hot are the statements that run for every step, beat and look, with arguments of the right types.
 var hot = map[string][]any{

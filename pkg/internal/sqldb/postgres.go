@@ -72,37 +72,38 @@ func (p *pgDB) begin(ctx context.Context, m mode) (session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &pgSession{conn: conn, begin: "BEGIN"}
-	if m == readOnly {
-		s.begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-	}
-	return s, nil
+	return &pgSession{conn: conn, begin: begins[m]}, nil
+}
+
+var begins = map[mode][]string{
+	readOnly: {"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"},
+	durable:  {"BEGIN"},
+	relaxed:  {"BEGIN", "SET LOCAL synchronous_commit TO off"},
 }
 
 // pgSession sends its BEGIN together with the first statement: every round trip counts.
 type pgSession struct {
 	conn  *pgxpool.Conn
-	begin string // empty once it has been sent
+	begin []string // empty once it has been sent
 	ended bool
 }
 
 // send queues the statements, after the BEGIN if that is still due. The server skips what follows a failed one.
 func (s *pgSession) send(ctx context.Context, all []Statement) (pgx.BatchResults, error) {
 	batch := &pgx.Batch{}
-	if s.begin != "" {
-		batch.Queue(s.begin)
+	for _, text := range s.begin {
+		batch.Queue(text)
 	}
 	for _, st := range all {
 		batch.Queue(st.Text, st.Args...)
 	}
 	results := s.conn.SendBatch(ctx, batch)
-	if s.begin == "" {
-		return results, nil
+	for range s.begin {
+		if _, err := results.Exec(); err != nil {
+			return nil, errors.Join(err, results.Close())
+		}
 	}
-	s.begin = ""
-	if _, err := results.Exec(); err != nil {
-		return nil, errors.Join(err, results.Close())
-	}
+	s.begin = nil
 	return results, nil
 }
 
@@ -148,7 +149,7 @@ func (r pgRows) Close() {
 }
 
 func (s *pgSession) commit(ctx context.Context) error {
-	if s.begin == "" {
+	if s.begin == nil {
 		if _, err := s.conn.Exec(ctx, "COMMIT"); err != nil {
 			return err
 		}
@@ -161,7 +162,7 @@ func (s *pgSession) rollback() {
 	if s.ended {
 		return
 	}
-	if s.begin == "" {
+	if s.begin == nil {
 		// It fails when the connection is gone, which has rolled back as well.
 		_, _ = s.conn.Exec(context.Background(), "ROLLBACK")
 	}
