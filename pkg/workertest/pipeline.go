@@ -37,7 +37,7 @@ type Options struct {
 	Env map[string]string
 	// Log is for what goes wrong; nil: silent.
 	Log *zap.Logger
-	// Patience is how long Wait waits. Default 30 minutes.
+	// Patience is how long Wait waits. Default DefaultPatience.
 	Patience time.Duration
 }
 
@@ -74,6 +74,9 @@ func Pipeline(t testing.TB, o Options) *Fleet {
 	f := &Fleet{t: t, o: o, Record: record, Objects: NewObjects(t), programs: map[string]worker.Program{}, workers: map[string]*group{}}
 	if f.o.Log == nil {
 		f.o.Log = zap.NewNop()
+	}
+	if f.o.Patience == 0 {
+		f.o.Patience = DefaultPatience
 	}
 	for _, p := range o.Programs {
 		f.programs[p.Name] = p

@@ -56,22 +56,20 @@ func (f *Fleet) Wait(id string) job.Job {
 // WaitFor waits until the condition holds for the job and returns it.
 func (f *Fleet) WaitFor(id string, condition func(job.Job) bool) job.Job {
 	f.t.Helper()
-	patience := f.o.Patience
-	if patience == 0 {
-		patience = DefaultPatience
-	}
 	tick := time.NewTicker(pollPeriod)
 	defer tick.Stop()
-	for end := time.Now().Add(patience); ; {
-		j := f.Job(id)
-		if condition(j) {
-			return j
-		}
+	j := f.Job(id)
+	for end := time.Now().Add(f.o.Patience); !condition(j); <-tick.C {
 		if time.Now().After(end) {
-			f.t.Fatalf("job %s is %s after %v: %+v", id, j.State, patience, j.Steps)
+			f.t.Fatalf("job %s is %s after %v: %+v", id, j.State, f.o.Patience, j.Steps)
 		}
-		<-tick.C
+		seq, err := f.Record.Seq(f.t.Context(), Tenant, id)
+		check(f.t, "look at the job", err)
+		if seq != j.Seq {
+			j = f.Job(id)
+		}
 	}
+	return j
 }
 
 // Balance returns what the tenant has left: Funds without what unrefunded jobs cost.
