@@ -287,12 +287,12 @@ func (p *Pool) start(messages []types.Message, n int, owed *pass, hidden, now ti
 	if owed != nil {
 		owed.left = len(fresh)
 	}
+	p.pokeKeeper(now.Add(p.cfg.Beat))
 	p.mu.Unlock()
 	p.returnSlots(n - len(fresh))
 	if n := len(messages) - len(fresh); n > 0 {
 		p.cfg.Log.Warn("messages received again while held", zap.Int("messages", n))
 	}
-	p.pokeKeeper(now.Add(p.cfg.Beat))
 	if len(fresh) == 0 {
 		owed.pay()
 		return

@@ -49,16 +49,14 @@ func (p *Pool) keep(ctx context.Context) {
 	}
 }
 
-// pokeKeeper makes the keeper look again if it would sleep beyond t.
+// pokeKeeper makes the keeper look again if it would sleep beyond t. It runs under mu, as the keeper's look does.
 func (p *Pool) pokeKeeper(t time.Time) {
-	p.mu.Lock()
-	late := p.keeperWakes.After(t)
-	p.mu.Unlock()
-	if late {
-		select {
-		case p.poke <- struct{}{}:
-		default:
-		}
+	if !p.keeperWakes.After(t) {
+		return
+	}
+	select {
+	case p.poke <- struct{}{}:
+	default:
 	}
 }
 
@@ -118,13 +116,6 @@ func (p *Pool) guard(h *held, now time.Time) {
 
 func (p *Pool) ends(h *held) (lease, horizon time.Time) {
 	return h.permittedUntil().Add(-margin(h.lease(p.cfg.Visibility))), h.receivedAt.Add(maxHidden - horizonMargin)
-}
-
-// guardAt is when a handler that just started must be looked at.
-func (p *Pool) guardAt(h *held, now time.Time) time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.nextFor(h, now, false)
 }
 
 // endHandler tells a handler why it should stop. It runs under mu.

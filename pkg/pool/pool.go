@@ -45,8 +45,8 @@ type Pool struct {
 	wake      chan struct{} // the first poller looks again
 	poke      chan struct{} // the keeper looks again
 	pollsDone chan struct{} // closed when no receive can follow
-	deletes   batcher
-	hides     batcher
+	deletes   *batcher
+	hides     *batcher
 	undeleted undeleted
 	settled   change.Signal // fired as messages leave
 	tasks     sync.WaitGroup
@@ -91,8 +91,7 @@ func New(sqs SQS, cfg Config) (*Pool, error) {
 		p.ledger = receipts{cfg.Policy}
 	}
 	p.gates = append([]Gate{p.store}, cfg.Gates...)
-	p.deletes = batcher{in: make(chan *held, batch), call: p.deleteBatch}
-	p.hides = batcher{in: make(chan *held, batch), call: p.hideBatch}
+	p.deletes, p.hides = newBatcher(&p.tasks, p.deleteBatch), newBatcher(&p.tasks, p.hideBatch)
 	var err error
 	if p.metrics, err = newMetrics(p); err != nil {
 		return nil, fmt.Errorf("register metrics of pool %s: %w", cfg.Name, err)
@@ -123,6 +122,9 @@ func (p *Pool) Run(ctx context.Context) (Report, error) {
 		p.stopIntake()
 		stopPolling()
 		stopSettling()
+		for _, h := range append(p.deletes.close(), p.hides.close()...) {
+			p.forget(h, false)
+		}
 		p.tasks.Wait()
 		stopWork(nil)
 	}()
@@ -134,8 +136,6 @@ func (p *Pool) Run(ctx context.Context) (Report, error) {
 // begin starts the loops. Each ends with one of the contexts, and Run waits for all.
 func (p *Pool) begin() {
 	p.tasks.Go(func() { p.keep(p.settling) })
-	p.tasks.Go(func() { p.deletes.run(p.settling) })
-	p.tasks.Go(func() { p.hides.run(p.settling) })
 	for _, g := range p.gates {
 		p.tasks.Go(func() { p.watch(g) })
 	}

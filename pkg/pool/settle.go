@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -11,71 +10,8 @@ import (
 	"go.uber.org/zap"
 )
 
-const (
-	// gatherSettle is how long a settlement waits for others to share its call.
-	gatherSettle = 5 * time.Millisecond
-
-	// maxSettleCalls is how many calls of one kind are under way at once.
-	maxSettleCalls = 8
-
-	// slowestCall bounds one of them.
-	slowestCall = 10 * time.Second
-)
-
-// batcher gathers messages for calls of ten.
-type batcher struct {
-	in   chan *held
-	call func([]*held)
-}
-
-// run hands on batches until its context ends, whole ones at once and others after a few milliseconds. What it has then is still
-// handed on, for call to give up. The callers stay for the next batch: a call needs a deep stack, which is costly to grow each time.
-func (b *batcher) run(ctx context.Context) {
-	full := make(chan []*held)
-	var callers sync.WaitGroup
-	defer callers.Wait()
-	defer close(full)
-	for started := 0; ; {
-		var first *held
-		select {
-		case first = <-b.in:
-		case <-ctx.Done():
-			return
-		}
-		gathered := b.gather(ctx, first)
-		select {
-		case full <- gathered:
-			continue
-		default:
-		}
-		if started < maxSettleCalls {
-			started++
-			callers.Go(func() {
-				for hs := range full {
-					b.call(hs)
-				}
-			})
-		}
-		full <- gathered
-	}
-}
-
-func (b *batcher) gather(ctx context.Context, first *held) []*held {
-	full := append(make([]*held, 0, batch), first)
-	timer := time.NewTimer(gatherSettle)
-	defer timer.Stop()
-	for len(full) < batch {
-		select {
-		case h := <-b.in:
-			full = append(full, h)
-		case <-timer.C:
-			return full
-		case <-ctx.Done():
-			return full
-		}
-	}
-	return full
-}
+// slowestCall bounds one call that settles messages.
+const slowestCall = 10 * time.Second
 
 // settle hands a message on to be settled as s says. It is kept hidden until that is confirmed.
 func (p *Pool) settle(h *held, s Settlement) {
@@ -83,9 +19,9 @@ func (p *Pool) settle(h *held, s Settlement) {
 	var to *batcher
 	switch s.Action {
 	case Delete:
-		to = &p.deletes
+		to = p.deletes
 	case Hide:
-		to = &p.hides
+		to = p.hides
 		if s.After == 0 {
 			p.awaitPolls() // one of them would take it again
 		}
@@ -93,9 +29,7 @@ func (p *Pool) settle(h *held, s Settlement) {
 		p.forget(h, true)
 		return
 	}
-	select {
-	case to.in <- h:
-	case <-p.settling.Done():
+	if !to.add(h) {
 		p.forget(h, false)
 	}
 }
@@ -127,8 +61,11 @@ func (p *Pool) deleteBatch(hs []*held) {
 		failed = byPosition(out.Failed)
 	}
 	p.metrics.deletes.Inc()
+	p.confirm(hs, failed, err)
 	for i, h := range hs {
-		p.confirm(h, in.Entries[i].ReceiptHandle, failed[i], err)
+		if err != nil || failed[i] != nil {
+			p.failed(h, in.Entries[i].ReceiptHandle, failed[i], err)
+		}
 	}
 }
 
@@ -160,21 +97,40 @@ func (p *Pool) hideBatch(hs []*held) {
 		failed = byPosition(out.Failed)
 	}
 	p.metrics.hides.Inc()
+	p.confirm(hs, failed, err)
 	for i, h := range hs {
-		p.confirm(h, in.Entries[i].ReceiptHandle, failed[i], err)
+		if err != nil || failed[i] != nil {
+			p.failed(h, in.Entries[i].ReceiptHandle, failed[i], err)
+		}
 	}
 }
 
-// confirm takes in one answer: done, to be tried again, or past hope.
-func (p *Pool) confirm(h *held, used *string, failed *types.BatchResultErrorEntry, err error) {
-	if err == nil && failed == nil {
-		p.forget(h, true)
+// confirm lets go of the messages that a call settled.
+func (p *Pool) confirm(hs []*held, failed failures, err error) {
+	if err != nil {
 		return
 	}
 	p.mu.Lock()
+	for i, h := range hs {
+		if failed[i] == nil {
+			p.letGo(h, true)
+		}
+	}
+	p.mu.Unlock()
+	for i, h := range hs {
+		if failed[i] == nil {
+			p.pay(h)
+		}
+	}
+	p.settled.Fire()
+}
+
+// failed takes in the answer about a message that a call did not settle: it is tried again, or past hope.
+func (p *Pool) failed(h *held, used *string, entry *types.BatchResultErrorEntry, err error) {
+	p.mu.Lock()
 	h.hiding = false
 	newer := h.handle != used
-	gone := !newer && failed != nil && failed.SenderFault
+	gone := !newer && entry != nil && entry.SenderFault
 	again := newer || (!gone && time.Now().Before(h.hiddenUntil))
 	h.tries++
 	wait := min(firstRetry<<min(h.tries-1, 10), slowestRetry)
@@ -197,22 +153,31 @@ func (p *Pool) confirm(h *held, used *string, failed *types.BatchResultErrorEntr
 // forget is the end of every message: nothing renews it any more, and what is owed for it is paid.
 func (p *Pool) forget(h *held, settled bool) {
 	p.mu.Lock()
+	p.letGo(h, settled)
+	p.mu.Unlock()
+	p.pay(h)
+	p.settled.Fire()
+}
+
+// letGo is the part of forget that runs under mu.
+func (p *Pool) letGo(h *held, settled bool) {
 	if done := h.settlement.Action == Delete && p.cfg.Ledger == nil; done && (!settled || !time.Now().Before(h.hiddenUntil)) {
 		p.undeleted.add(h.msg.ID)
 	}
 	p.drop(h)
 	p.tally(h, settled)
-	owed := h.pass
-	if owed != nil {
-		owed.left--
-		if owed.left > 0 {
-			owed = nil
-		}
+	if h.pass == nil {
+		return
 	}
-	p.mu.Unlock()
+	if h.pass.left--; h.pass.left > 0 {
+		h.pass = nil
+	}
+}
+
+// pay gives the gates and the protector what they are owed once a message, or the last one of a receive, is gone.
+func (p *Pool) pay(h *held) {
 	p.leave(h)
-	owed.pay()
-	p.settled.Fire()
+	h.pass.pay()
 }
 
 // drop takes h off the list. It runs under mu.

@@ -139,8 +139,8 @@ func (p *Pool) startHandler(h *held) context.Context {
 	if p.cfg.TimeLimit > 0 {
 		h.limitAt = now.Add(p.cfg.TimeLimit)
 	}
+	p.pokeKeeper(p.nextFor(h, now, false))
 	p.mu.Unlock()
-	p.pokeKeeper(p.guardAt(h, now))
 	return ctx
 }
 
