@@ -35,7 +35,8 @@ func serveChild(name, dir string) {
 		return
 	}
 	ready(listener.Addr())
-	fmt.Fprintln(os.Stderr, http.Serve(listener, http.HandlerFunc(echo)))
+	server := &http.Server{Handler: http.HandlerFunc(echo), ReadHeaderTimeout: time.Minute}
+	fmt.Fprintln(os.Stderr, server.Serve(listener))
 }
 
 // replyBytes is the header that tells echo how much to answer.
