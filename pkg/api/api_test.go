@@ -120,7 +120,7 @@ func setup(t *testing.T) *bundle {
 	b.logs = logs
 	b.server = httptest.NewServer(api.NewServer(api.Config{
 		Record: b.record, Objects: objects, Place: "file://" + b.folder, Overview: overview{},
-		First: job.Route{Stage: "ingest", Queue: "q.fifo", FIFO: true}, MaxUpload: maxUpload, Log: zap.New(core),
+		First: job.Route{Stage: "ingest", Queue: "q.fifo", FIFO: true}, MaxUpload: maxUpload, Metrics: http.NotFoundHandler(), Log: zap.New(core),
 	}))
 	t.Cleanup(b.server.Close)
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)

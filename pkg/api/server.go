@@ -63,6 +63,7 @@ type Config struct {
 	Overview  Overview
 	First     job.Route // of a new job
 	MaxUpload int64     // bytes of one recording
+	Metrics   http.Handler
 	Log       *zap.Logger
 }
 
@@ -84,6 +85,7 @@ func NewServer(cfg Config) *Server {
 		"/v1/jobs/{id}/events": {http.MethodGet: s.events},
 		"/v1/stages":           {http.MethodGet: s.stages},
 		"/healthz":             {http.MethodGet: s.health},
+		"/metrics":             {http.MethodGet: s.metrics},
 		"/":                    {},
 	} {
 		mux.HandleFunc(pattern, s.dispatch(methods))
@@ -225,6 +227,11 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 		return problem(http.StatusServiceUnavailable, "record", "The record does not answer.")
 	}
 	return writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
+	s.cfg.Metrics.ServeHTTP(w, r)
+	return nil
 }
 
 // placed names the result by where it can be opened: a path on this machine, or an s3 address.

@@ -61,7 +61,8 @@ func (l Local) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	record, err := job.Open(ctx, st.database(), job.Options{Migrate: true, ReconcileEvery: localReconcile})
+	metrics := telemetry.NewRegistry()
+	record, err := job.Open(ctx, st.database(), job.Options{Migrate: true, ReconcileEvery: localReconcile, Registerer: metrics})
 	if err != nil {
 		return fmt.Errorf("open the record: %w", err)
 	}
@@ -71,7 +72,14 @@ func (l Local) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stopQueues()) }()
-	return l.run(ctx, st, record, queues, endpoint, log)
+	server := Server{
+		Pipeline: l.Pipeline, Env: localEnv, Addr: l.Addr, Record: record, Place: st.place(), Queues: sqsclient.New(queues), Metrics: metrics, Log: log,
+		Ready: func(addr string) { l.welcome(addr, endpoint, st) },
+	}
+	if err := admin.CreateQueues(ctx, sqsclient.New(queues), l.Pipeline, localEnv); err != nil {
+		return err
+	}
+	return l.run(ctx, st, server, endpoint)
 }
 
 // startQueues runs an embedded queue server on a free loopback port. Its messages outlive it.
@@ -101,11 +109,7 @@ func startQueues(dir string, log *zap.Logger) (*localsqs.Server, string, func() 
 }
 
 // run has everything open.
-func (l Local) run(ctx context.Context, st *state, record *job.Store, queues *localsqs.Server, endpoint string, log *zap.Logger) error {
-	client := sqsclient.New(queues)
-	if err := admin.CreateQueues(ctx, client, l.Pipeline, localEnv); err != nil {
-		return err
-	}
+func (l Local) run(ctx context.Context, st *state, server Server, endpoint string) error {
 	services, err := l.services(st, endpoint)
 	if err != nil {
 		return err
@@ -113,10 +117,6 @@ func (l Local) run(ctx context.Context, st *state, record *job.Store, queues *lo
 	cluster, err := localecs.New(localecs.Config{Services: services, LogDir: st.path("logs"), TempDir: st.path("tmp"), Died: l.tell})
 	if err != nil {
 		return err
-	}
-	server := Server{
-		Pipeline: l.Pipeline, Env: localEnv, Addr: l.Addr, Record: record, Place: st.place(), Queues: client, Log: log,
-		Ready: func(addr string) { l.welcome(addr, endpoint, st) },
 	}
 	err = l.keep(ctx, server, cluster)
 	return errors.Join(err, st.sweep())

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/stagefleet/stagefleet/pkg/internal/awshttp"
@@ -33,16 +31,18 @@ func (r Remote) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	cfg, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(&http.Client{Transport: awshttp.Transport()}))
+	cfg, err := awshttp.Config(ctx)
 	if err != nil {
-		return fmt.Errorf("read the AWS configuration: %w", err)
+		return err
 	}
-	record, err := job.Open(ctx, r.Database, job.Options{})
+	metrics := telemetry.NewRegistry()
+	record, err := job.Open(ctx, r.Database, job.Options{Registerer: metrics})
 	if err != nil {
 		return fmt.Errorf("open the record: %w", err)
 	}
 	defer func() { err = errors.Join(err, record.Close()) }()
 	return Serve(ctx, Server{
-		Pipeline: r.Pipeline, Env: r.Env, Addr: r.Addr, Record: record, Place: r.Place, Queues: sqs.NewFromConfig(cfg), Log: log, Ready: r.Ready,
+		Pipeline: r.Pipeline, Env: r.Env, Addr: r.Addr, Record: record, Place: r.Place, Queues: sqs.NewFromConfig(cfg),
+		Metrics: metrics, Log: log, Ready: r.Ready,
 	})
 }

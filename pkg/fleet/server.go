@@ -12,12 +12,14 @@ import (
 	"net"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/stagefleet/stagefleet/pkg/admin"
 	"github.com/stagefleet/stagefleet/pkg/api"
 	"github.com/stagefleet/stagefleet/pkg/blob"
 	"github.com/stagefleet/stagefleet/pkg/internal/outbound"
+	"github.com/stagefleet/stagefleet/pkg/internal/telemetry"
 	"github.com/stagefleet/stagefleet/pkg/job"
 	"github.com/stagefleet/stagefleet/pkg/stage"
 )
@@ -42,6 +44,7 @@ type Server struct {
 	Record   *job.Store
 	Place    string // of the objects, file:///folder or s3://bucket/prefix
 	Queues   Queues
+	Metrics  *prometheus.Registry // shown under /metrics
 	Log      *zap.Logger
 	Ready    func(addr string) // called once, when the API answers
 }
@@ -105,7 +108,7 @@ func (s Server) front(ctx context.Context) (*api.Server, *admin.Admin, error) {
 	entry, _ := s.Pipeline.Stage(first.Stage)
 	return api.NewServer(api.Config{
 		Record: s.Record, Objects: objects, Place: s.Place, Overview: overview,
-		First: job.Route(first), MaxUpload: entry.Profile.MaxInput, Log: s.Log,
+		First: job.Route(first), MaxUpload: entry.Profile.MaxInput, Metrics: telemetry.Handler(s.Metrics), Log: s.Log,
 	}), overview, nil
 }
 

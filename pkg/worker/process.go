@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"go.uber.org/zap"
@@ -86,9 +84,9 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 // newClients returns the client of the queues, and the kill switch if its parameter
 // has a name. The pool and the sender bring retry budgets of their own for each kind of call.
 func newClients(ctx context.Context, parameter string) (*sqs.Client, control.Switch, error) {
-	cfg, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(&http.Client{Transport: awshttp.Transport()}))
+	cfg, err := awshttp.Config(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the AWS configuration: %w", err)
+		return nil, nil, err
 	}
 	var killSwitch control.Switch
 	if parameter != "" {

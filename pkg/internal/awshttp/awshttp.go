@@ -25,15 +25,18 @@ const (
 // Transport returns a new transport with its own connection pool. It sets no limit on how long a reply may take: long
 // polls are bounded by their contexts.
 func Transport() http.RoundTripper {
-	return ownBody{&http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialKeepAlive}).DialContext,
-		ForceAttemptHTTP2:   true,
-		MaxIdleConns:        0, // unbounded; the bound is per host
-		MaxIdleConnsPerHost: idlePerHost,
-		IdleConnTimeout:     idleTimeout,
-		TLSHandshakeTimeout: tlsTimeout,
-	}}
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment}
+	tune(t)
+	return ownBody{t}
+}
+
+func tune(t *http.Transport) {
+	t.DialContext = (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialKeepAlive}).DialContext
+	t.ForceAttemptHTTP2 = true
+	t.MaxIdleConns = 0 // unbounded; the bound is per host
+	t.MaxIdleConnsPerHost = idlePerHost
+	t.IdleConnTimeout = idleTimeout
+	t.TLSHandshakeTimeout = tlsTimeout
 }
 
 // ownBody gives each request its own copy of the body.

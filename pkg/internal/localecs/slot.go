@@ -40,7 +40,7 @@ func (c *Cluster) open(s *service, ordinal int) {
 // keep runs one process after another until ctx ends.
 func (c *Cluster) keep(ctx context.Context, s *service, place *slot) {
 	deaths := 0
-	for {
+	for ctx.Err() == nil {
 		started := time.Now()
 		tail, err := c.live(ctx, s, place)
 		if ctx.Err() != nil {
