@@ -70,9 +70,9 @@ func (p *Pool) Live() error {
 	return p.received(liveAfter)
 }
 
-// received complains if the last receive is too old and no reason for that is known. It runs under mu.
+// received complains if the last receive is too old and nothing forbade another. It runs under mu.
 func (p *Pool) received(within time.Duration) error {
-	if age := time.Since(p.in.lastSuccess); p.in.reason == "" && age > within {
+	if age := min(time.Since(p.in.lastSuccess), time.Since(p.in.since)); p.in.reason == "" && age > within {
 		return fmt.Errorf("pool %s has received nothing for %v", p.cfg.Name, age.Round(time.Second))
 	}
 	return nil

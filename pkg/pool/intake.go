@@ -39,8 +39,9 @@ type intakeState struct {
 	want    int // how many free slots the first poller waits for
 	pollers int
 	streak  int    // receives in a row that came back full
-	reason  string // why nothing is received; empty: a receive is under way
+	reason  string // why the first poller does not receive; empty: it does
 
+	since       time.Time // when that last became empty
 	lastSuccess time.Time // of a receive, or the start
 	received    bool      // a receive has succeeded
 }
@@ -100,14 +101,17 @@ func (p *Pool) addPoller() {
 func (p *Pool) reserve(first bool) (int, *pass) {
 	gathered := false
 	for p.intake.Err() == nil {
-		n := p.takeSlots(gathered)
+		n, reason := p.takeSlots(gathered)
 		if n > 0 {
-			granted, owed, reason := p.admit(n)
-			p.refused(n-granted, reason, !first)
+			granted, owed, refusal := p.admit(n)
+			p.takeBack(n-granted, !first)
 			if granted > 0 {
+				p.waitsFor(first, "")
 				return granted, owed
 			}
+			reason = refusal
 		}
+		p.waitsFor(first, reason)
 		if !first {
 			return 0, nil
 		}
@@ -117,35 +121,45 @@ func (p *Pool) reserve(first bool) (int, *pass) {
 }
 
 // takeSlots takes up to a batch of free slots. While a backlog lasts it takes a full batch or nothing, unless that has been waited for.
-func (p *Pool) takeSlots(gathered bool) int {
+func (p *Pool) takeSlots(gathered bool) (n int, reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.in.want = 1
-	n := min(p.in.free, p.batch)
+	n = min(p.in.free, p.batch)
 	switch {
 	case p.stuck > p.cfg.MaxStuck:
-		p.in.reason = reasonStuck
-		return 0
+		return 0, reasonStuck
 	case n <= 0 || p.held.len >= p.mostHeld():
-		p.in.reason = reasonCapacity
-		return 0
+		return 0, reasonCapacity
 	case n < min(p.batch, p.cfg.Slots) && p.in.streak > 0 && !gathered:
 		p.in.want = min(p.batch, p.cfg.Slots)
-		return 0
+		return 0, reasonCapacity
 	}
 	p.in.free -= n
-	return n
+	return n, ""
+}
+
+// waitsFor notes why the first poller does not receive.
+func (p *Pool) waitsFor(first bool, reason string) {
+	if !first {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if reason == "" && p.in.reason != "" {
+		p.in.since = time.Now()
+	}
+	p.in.reason = reason
 }
 
 // mostHeld is how many messages are held before receiving stops.
 func (p *Pool) mostHeld() int { return p.cfg.Slots + settleBacklog }
 
-// refused takes back the slots that the gates did not allow. The first poller must not wake itself by that: it waits for the gates.
-func (p *Pool) refused(n int, reason string, wake bool) {
+// takeBack takes back the slots that the gates did not allow. The first poller must not wake itself by that: it waits for the gates.
+func (p *Pool) takeBack(n int, wake bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.in.free += n
-	p.in.reason = reason
 	if wake {
 		p.wakeIntake()
 	}

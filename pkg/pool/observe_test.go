@@ -302,6 +302,10 @@ func TestFullPoolIsHealthyHoweverLongItsHandlers(t *testing.T) {
 		if err := errors.Join(run.Ready(), run.Live()); err != nil {
 			t.Error(err)
 		}
+		settle(time.Hour + time.Second) // it polls again, and has received nothing for hours
+		if err := errors.Join(run.Ready(), run.Live()); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
