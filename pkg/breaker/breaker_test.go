@@ -20,6 +20,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// pause is time that a handler, or a fault, takes.
+func pause(d time.Duration) { time.Sleep(d) }
+
 func settle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -192,7 +195,7 @@ func TestFailedProbeOpensAgain(t *testing.T) {
 func TestProbeThatNeverReportsIsReportedAsFailed(t *testing.T) {
 	for name, probe := range map[string]func(ctx context.Context) error{
 		"hangs until its context ends": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
-		"ignores its context":          func(context.Context) error { time.Sleep(time.Hour); return nil },
+		"ignores its context":          func(context.Context) error { pause(time.Hour); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, breaker.Config{}, func(s *subject) {

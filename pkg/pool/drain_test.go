@@ -261,7 +261,7 @@ func TestDeleteIsSentEvenIfTheStopComesAsTheHandlerReturns(t *testing.T) {
 		r.send("a")
 		returning := make(chan struct{})
 		run := r.run(pool.Config{Slots: 1, Handler: func(context.Context, pool.Message) error {
-			time.Sleep(time.Second)
+			pause(time.Second)
 			close(returning)
 			return nil
 		}})
@@ -286,7 +286,7 @@ func TestNothingStaysHiddenAfterAStopAtAnyMoment(t *testing.T) {
 				return time.Duration(random.IntN(n)) * time.Millisecond
 			}
 			r.fail(func(call) error {
-				time.Sleep(below(20))
+				pause(below(20))
 				return nil
 			})
 			r.sendN(100)

@@ -25,7 +25,7 @@ type shield struct {
 }
 
 func (s *shield) Enter(context.Context) {
-	time.Sleep(s.wait)
+	pause(s.wait)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.enters++
@@ -294,7 +294,7 @@ func TestOverdueHandlerIsWaitedForBeforeItsMessageIsGivenToAnother(t *testing.T)
 		cfg := pool.Config{TimeLimit: 20 * time.Second, Middleware: []pool.Middleware{c.wrap}, Handler: func(ctx context.Context, m pool.Message) error {
 			if m.Attempt == 1 {
 				<-ctx.Done()
-				time.Sleep(25 * time.Second) // to clean up
+				pause(25 * time.Second) // to clean up
 				return ctx.Err()
 			}
 			return nil

@@ -231,7 +231,7 @@ func TestHungBeatIsBoundedAndTheLeaseGuardedMeanwhile(t *testing.T) {
 			if c.op != "hide" {
 				return nil
 			}
-			time.Sleep(time.Hour) // beyond any bound; the rig does not look at contexts
+			pause(time.Hour) // beyond any bound; the rig does not look at contexts
 			return errQueue
 		})
 		settle(27 * time.Second)

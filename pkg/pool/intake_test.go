@@ -60,7 +60,7 @@ func TestBacklogIsPolledInParallelUpToEight(t *testing.T) {
 				live++
 				most = max(most, live)
 				mu.Unlock()
-				time.Sleep(20 * time.Millisecond)
+				pause(20 * time.Millisecond)
 				mu.Lock()
 				live--
 				mu.Unlock()
@@ -82,7 +82,7 @@ func TestCallsPerMessageStayLow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.fail(func(call) error {
-			time.Sleep(5 * time.Millisecond)
+			pause(5 * time.Millisecond)
 			return nil
 		})
 		r.sendN(5000)
@@ -108,10 +108,10 @@ func TestNoSlotIdlesBesideASlowHandler(t *testing.T) {
 			slow := quick == 5
 			mu.Unlock()
 			if slow {
-				time.Sleep(time.Minute)
+				pause(time.Minute)
 				return nil
 			}
-			time.Sleep(20 * time.Millisecond)
+			pause(20 * time.Millisecond)
 			mu.Lock()
 			last = time.Since(r.start)
 			mu.Unlock()
@@ -205,7 +205,7 @@ func TestDeletesThatAreSlowDoNotPileUp(t *testing.T) {
 		r := newRig(t, "q", nil)
 		r.fail(func(c call) error {
 			if c.op == "delete" {
-				time.Sleep(9 * time.Second)
+				pause(9 * time.Second)
 			}
 			return nil
 		})
@@ -225,7 +225,7 @@ func TestQueueWithSlowCallsAndManyInFlightDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "q", map[string]string{"VisibilityTimeout": "300"})
 		r.fail(func(call) error {
-			time.Sleep(200 * time.Millisecond)
+			pause(200 * time.Millisecond)
 			return nil
 		})
 		r.sendN(500)

@@ -41,10 +41,6 @@ func newMetrics(p *Pool) (*metrics, error) {
 		all = append(all, h)
 		return h
 	}
-	gauge := func(name, help string, value func(Status) float64) {
-		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "stagefleet", Subsystem: "pool", Name: name, Help: help, ConstLabels: labels},
-			func() float64 { return value(p.Status()) }))
-	}
 	m := &metrics{
 		receives:   vec("receives_total", "Receive calls, by result.", "result"),
 		messages:   vec("messages_total", "Messages received.").WithLabelValues(),
@@ -58,6 +54,20 @@ func newMetrics(p *Pool) (*metrics, error) {
 		duplicates: vec("duplicate_receives_total", "Messages received while already held.").WithLabelValues(),
 		stuck:      vec("stuck_total", "Handlers that did not return after the end of their context.").WithLabelValues(),
 	}
+	m.full, m.partial = m.receives.WithLabelValues("full"), m.receives.WithLabelValues("partial")
+	m.empty, m.failed = m.receives.WithLabelValues("empty"), m.receives.WithLabelValues("error")
+	m.deletes, m.hides = m.calls.WithLabelValues(string(Delete)), m.calls.WithLabelValues(string(Hide))
+	m.deadLetters = m.calls.WithLabelValues(string(DeadLetter))
+	m.done = m.ends.WithLabelValues(string(outcome.KindDone))
+	return m, register(p.cfg.Metrics, append(all, gauges(p, labels)...))
+}
+
+// gauges read the status when they are asked.
+func gauges(p *Pool, labels prometheus.Labels) (all []prometheus.Collector) {
+	gauge := func(name, help string, value func(Status) float64) {
+		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "stagefleet", Subsystem: "pool", Name: name, Help: help, ConstLabels: labels},
+			func() float64 { return value(p.Status()) }))
+	}
 	gauge("slots", "Handlers that may run at once.", func(s Status) float64 { return float64(s.Slots) })
 	gauge("running", "Handlers that run.", func(s Status) float64 { return float64(s.Running) })
 	gauge("held", "Messages that are kept hidden.", func(s Status) float64 { return float64(s.Held) })
@@ -69,12 +79,7 @@ func newMetrics(p *Pool) (*metrics, error) {
 		return 1
 	})
 	gauge("last_receive_timestamp_seconds", "When a receive last succeeded.", func(s Status) float64 { return float64(s.LastReceive.UnixMilli()) / 1000 })
-	m.full, m.partial = m.receives.WithLabelValues("full"), m.receives.WithLabelValues("partial")
-	m.empty, m.failed = m.receives.WithLabelValues("empty"), m.receives.WithLabelValues("error")
-	m.deletes, m.hides = m.calls.WithLabelValues(string(Delete)), m.calls.WithLabelValues(string(Hide))
-	m.deadLetters = m.calls.WithLabelValues(string(DeadLetter))
-	m.done = m.ends.WithLabelValues(string(outcome.KindDone))
-	return m, register(p.cfg.Metrics, all)
+	return all
 }
 
 func register(r prometheus.Registerer, all []prometheus.Collector) error {

@@ -150,7 +150,7 @@ func TestNothingOfThePayloadIsLoggedTracedOrCounted(t *testing.T) {
 				case "4":
 					return pool.JSON(func(context.Context, pool.Message, int) error { return nil })(t.Context(), m)
 				case "5":
-					time.Sleep(time.Minute)
+					pause(time.Minute)
 				}
 				return nil
 			}})

@@ -241,7 +241,7 @@ func (m *mortal) handle(ctx context.Context, msg pool.Message) error {
 	m.mu.Unlock()
 	defer m.w.end(ctx, i)
 	if a.deaf {
-		time.Sleep(a.took)
+		pause(a.took)
 	} else if err := sleeper(a.took)(ctx, msg); err != nil {
 		return err
 	}

@@ -24,6 +24,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// pause is time that a handler, or a fault, takes.
+func pause(d time.Duration) { time.Sleep(d) }
+
 // settle lets d pass and everything that it causes happen.
 func settle(d time.Duration) {
 	time.Sleep(d)

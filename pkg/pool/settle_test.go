@@ -189,14 +189,14 @@ func TestBackoffIsNotUndoneByTheBeat(t *testing.T) {
 		// The beat at 10 s takes three seconds, and the handler fails in the middle of it.
 		r.fail(func(c call) error {
 			if c.op == "hide" && c.timeouts[0] == 30 {
-				time.Sleep(3 * time.Second)
+				pause(3 * time.Second)
 			}
 			return nil
 		})
 		r.run(pool.Config{Policy: outcome.Policy{Waits: []time.Duration{5 * time.Second}}, Middleware: []pool.Middleware{c.wrap},
 			Handler: func(ctx context.Context, m pool.Message) error {
 				if m.Attempt == 1 {
-					time.Sleep(11 * time.Second)
+					pause(11 * time.Second)
 					return errors.New("no luck")
 				}
 				return nil

@@ -21,6 +21,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// pause is time that a handler, or a fault, takes.
+func pause(d time.Duration) { time.Sleep(d) }
+
 func settle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -203,7 +206,7 @@ func TestMessagesThatComeWhileProtectionIsAskedForWaitToo(t *testing.T) {
 		var waits sync.WaitGroup
 		for i := range 3 {
 			waits.Go(func() {
-				time.Sleep(time.Duration(i) * time.Second)
+				pause(time.Duration(i) * time.Second)
 				s.Enter(context.Background())
 				if at := time.Since(s.start); at != 3*time.Second {
 					s.Errorf("entered at %v, want with the answer at 3 s", at)
