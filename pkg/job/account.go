@@ -57,15 +57,19 @@ func (u *unit) dueBack(j *jobRow) (int64, error) {
 
 // entry adds a line to a job's account and reports 1, or 0 when there is one of this kind already.
 func (u *unit) entry(j *jobRow, kind string, amount int64, note string) (int64, error) {
-	n, err := u.tx.Exec(u.ctx, q("insert_entry"), u.newID(), j.Tenant, j.ID, kind, j.ID+"/"+kind, amount, note)
+	n, err := u.tx.Exec(u.ctx, q("insert_entry"), u.entryArgs(j, kind, amount, note)...)
 	if err != nil {
 		return 0, fmt.Errorf("book a %s: %w", kind, err)
 	}
 	return n, nil
 }
 
-// charge is the admission: one guarded statement, and if it declines, a look at why.
-func (u *unit) charge(sub Submission, job string) error {
+func (u *unit) entryArgs(j *jobRow, kind string, amount int64, note string) []any {
+	return []any{u.newID(), j.Tenant, j.ID, kind, j.ID + "/" + kind, amount, note}
+}
+
+// charge is the admission: one guarded statement, and if it declines, a look at why. The entry goes with the job.
+func (u *unit) charge(sub Submission) error {
 	n, err := u.tx.Exec(u.ctx, q("admit"), sub.Tenant, sub.Price, today(u.now))
 	if err != nil {
 		return fmt.Errorf("admit: %w", err)
@@ -73,8 +77,7 @@ func (u *unit) charge(sub Submission, job string) error {
 	if n == 0 {
 		return u.whyDeclined(sub, today(u.now))
 	}
-	_, err = u.entry(&jobRow{ID: job, Tenant: sub.Tenant}, entryCharge, -sub.Price, "")
-	return err
+	return nil
 }
 
 // whyDeclined names the first reason in the order in which a submitter can do something about it: wait, then pay.

@@ -36,7 +36,7 @@ var hot = map[string][]any{
 	"jobs":             {"acme", "~", 50},
 	"jobs_in_state":    {"acme", "~", 50, "failed"},
 	"job_of_version":   {"t1", 1},
-	"lock_target":      {"acme", "talk"},
+	"lock_target":      {"t", "acme", "talk"},
 	"dead_steps":       {"", 50},
 	"orphans":          {"q-ingest", 1, 100},
 	"unowned":          {"", 100},

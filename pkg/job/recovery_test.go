@@ -145,8 +145,8 @@ func TestAnEffectWhoseAnswerWasLostIsAskedForAgainUnderItsIdentifier(t *testing.
 		f.age(time.Hour)
 		h.mu.Lock()
 		h.messages[0].visible = time.Time{}
-		h.mu.Unlock()
 		h.gate = nil
+		h.mu.Unlock()
 		h.ended(h.start("one", "heir", url))
 		if len(h.paid) != 1 {
 			t.Fatalf("payments under %d identifiers: %v", len(h.paid), h.paid)

@@ -51,6 +51,9 @@ func (s *Store) Submit(ctx context.Context, sub Submission) (Job, error) {
 		return Job{}, err
 	}
 	s.hand(got.outgoing)
+	if got.fresh != nil {
+		return *got.fresh, nil
+	}
 	return s.Job(ctx, sub.Tenant, got.job)
 }
 
@@ -88,6 +91,7 @@ func admission(err error) string {
 
 type submitted struct {
 	job      string
+	fresh    *Job // of a new job, as it is stored
 	outgoing []Outgoing
 	err      error // this submission's own; the others of the batch go on
 }
@@ -102,12 +106,15 @@ func (s *Store) submitBatch(ctx context.Context, subs []Submission) ([]submitted
 			return err
 		}
 		for i, sub := range subs {
-			before := len(u.outbox)
+			messages, steps := len(u.outbox), len(u.newSteps)
 			id, err := u.submit(sub, s.opt)
 			if err != nil && !isAnswer(err) {
 				return err
 			}
-			got[i] = submitted{job: id, outgoing: u.outgoing(before), err: err}
+			got[i] = submitted{job: id, outgoing: u.outgoing(messages), err: err}
+			if len(u.newSteps) > steps {
+				got[i].fresh = u.fresh(sub.Target, u.newSteps[steps].stepRow)
+			}
 		}
 		return u.flush()
 	})
@@ -181,6 +188,9 @@ func (u *unit) admit(sub Submission, id string, opt Options) (string, error) {
 	if sub.Version == 0 {
 		sub.Version = t.Latest + 1
 	}
+	if sub.Version > t.Latest {
+		return u.admitNew(sub, id, t, opt)
+	}
 	var known, digest string
 	err = u.tx.One(u.ctx, q("job_of_version"), []any{t.ID, sub.Version}, &known, &digest)
 	switch {
@@ -193,18 +203,29 @@ func (u *unit) admit(sub Submission, id string, opt Options) (string, error) {
 	case sub.Version < t.Ingested:
 		return "", ErrVersionOlder
 	}
-	if err := u.charge(sub, id); err != nil {
+	return u.admitNew(sub, id, t, opt)
+}
+
+func (u *unit) admitNew(sub Submission, id string, t *targetRow, opt Options) (string, error) {
+	if err := u.charge(sub); err != nil {
 		return "", err
 	}
 	return id, u.create(sub, id, t, opt)
 }
 
-func (u *unit) lockTarget(sub Submission) (*targetRow, error) {
-	if _, err := u.tx.Exec(u.ctx, q("ensure_target"), u.newID(), sub.Tenant, sub.Target); err != nil {
-		return nil, fmt.Errorf("make target: %w", err)
+// fresh is a new job as Store.Job would show it.
+func (u *unit) fresh(target string, s *stepRow) *Job {
+	j := &Job{
+		ID: s.Job, Tenant: s.Tenant, Target: target, Version: s.job.Version, State: State(s.job.State), Seq: 2, CreatedAt: timeOf(u.now),
+		Steps: []Step{{ID: s.ID, Stage: s.Stage, State: stepState(s.State, s.Stage, false, nil), CreatedAt: timeOf(u.now)}},
 	}
+	j.derive()
+	return j
+}
+
+func (u *unit) lockTarget(sub Submission) (*targetRow, error) {
 	t := &targetRow{}
-	err := u.tx.One(u.ctx, q("lock_target"), []any{sub.Tenant, sub.Target}, &t.ID, &t.Name, &t.Latest, &t.Ingested, &t.Current, &t.CurJob)
+	err := u.tx.One(u.ctx, q("lock_target"), []any{u.newID(), sub.Tenant, sub.Target}, &t.ID, &t.Name, &t.Latest, &t.Ingested, &t.Current, &t.CurJob)
 	if err != nil {
 		return nil, fmt.Errorf("lock target: %w", err)
 	}
@@ -223,7 +244,11 @@ func (u *unit) create(sub Submission, id string, t *targetRow, opt Options) erro
 			j.State = jobWaiting
 		}
 	}
-	if _, err := u.tx.Exec(u.ctx, q("insert_job"), id, j.Tenant, j.Target, j.Version, sub.Digest, j.State, j.Price, u.now); err != nil {
+	_, err := u.tx.ExecAll(u.ctx, []sqldb.Statement{
+		{Text: q("insert_entry"), Args: u.entryArgs(j, entryCharge, -j.Price, "")},
+		{Text: q("insert_job"), Args: []any{id, j.Tenant, j.Target, j.Version, sub.Digest, j.State, j.Price, u.now}},
+	})
+	if err != nil {
 		return fmt.Errorf("store job: %w", err)
 	}
 	t.Latest, t.dirty = max(t.Latest, sub.Version), true

@@ -254,3 +254,14 @@ func (f *fixture) declined(sub job.Submission, reason string) *job.Refused {
 	}
 	return no
 }
+
+func TestANewJobIsReturnedAsItIsStored(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		got := f.submit(f.submission("talk"))
+		a, errA := json.Marshal(got)
+		b, errB := json.Marshal(f.job(got.ID))
+		if err := errors.Join(errA, errB); err != nil || string(a) != string(b) {
+			t.Fatalf("returned\n%s\nstored\n%s\n%v", a, b, err)
+		}
+	})
+}

@@ -32,11 +32,11 @@ WHERE tenant = $1
 	AND (daily_cap = 0 OR CASE WHEN day = $3 THEN spent ELSE 0 END + $2 <= daily_cap)
 	AND (unlimited = 1 OR balance >= $2)
 
--- name: ensure_target
-INSERT INTO target (id, tenant, name, created_at) VALUES ($1, $2, $3, now_us()) ON CONFLICT (tenant, name) DO NOTHING
-
+-- Makes the target or locks the one that exists, and reads it: the update that changes nothing is what locks and returns.
 -- name: lock_target
-SELECT id, name, latest, ingested, current_version, current_job FROM target WHERE tenant = $1 AND name = $2 FOR UPDATE
+INSERT INTO target (id, tenant, name, created_at) VALUES ($1, $2, $3, now_us())
+ON CONFLICT (tenant, name) DO UPDATE SET name = excluded.name
+RETURNING id, name, latest, ingested, current_version, current_job
 
 -- name: job_of_version
 SELECT id, digest FROM job WHERE target = $1 AND version = $2
