@@ -338,3 +338,36 @@ func TestNothingOfAFailedMessageIsKept(t *testing.T) {
 		r.wantCounts(0, 0, 0)
 	})
 }
+
+func TestStuckHandlerKeepsNoPermit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "q", nil)
+		v := &valve{limit: 1}
+		free := make(chan struct{})
+		c := &counter{}
+		run := r.run(pool.Config{Slots: 2, TimeLimit: time.Second, StuckAfter: time.Second, Gates: []pool.Gate{v}, Middleware: []pool.Middleware{c.wrap},
+			Handler: func(context.Context, pool.Message) error {
+				if c.total() == 1 {
+					<-free
+				}
+				return nil
+			}})
+		r.send("hangs")
+		settle(time.Second)
+		r.send("waits for its permit")
+		settle(time.Minute)
+		if c.total() < 2 {
+			t.Error("the permit of a stuck handler was not given back")
+		}
+		close(free)
+		settle(time.Minute)
+		run.stop()
+		<-run.done
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if v.out != 0 {
+			t.Errorf("%d permits out, want none and none given back twice", v.out)
+		}
+	})
+}

@@ -213,6 +213,7 @@ func (p *Pool) last() (Report, error) {
 	report, failure := p.report, p.failure
 	p.mu.Unlock()
 	for _, h := range left {
+		h.pass.pay()
 		p.cfg.Log.Error("message abandoned", p.fields(h)...)
 	}
 	return report, failure

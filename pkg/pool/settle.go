@@ -166,6 +166,11 @@ func (p *Pool) letGo(h *held, settled bool) {
 	}
 	p.drop(h)
 	p.tally(h, settled)
+	h.passOn()
+}
+
+// passOn leaves what the gates are owed to the other messages of the receive, unless h is the last. It runs under mu.
+func (h *held) passOn() {
 	if h.pass == nil {
 		return
 	}

@@ -22,6 +22,7 @@ func (p *Pool) giveUp(h *held) {
 	h.stuck = true
 	p.stuck++
 	p.drop(h)
+	h.passOn()
 	if p.stuck <= p.cfg.MaxStuck && !h.replaced {
 		h.replaced = true
 		p.in.free++
@@ -29,7 +30,9 @@ func (p *Pool) giveUp(h *held) {
 	}
 }
 
+// reportStuck tells of it, and pays the gates: whatever they wait for will not come of this message. The protector is still owed.
 func (p *Pool) reportStuck(h *held) {
+	h.pass.pay()
 	p.metrics.stuck.Inc()
 	p.cfg.Log.Error("handler does not return after its context ended",
 		append(p.fields(h), zap.ByteString("goroutines", handlers()))...)

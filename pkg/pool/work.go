@@ -194,7 +194,7 @@ func (p *Pool) returned(h *held, end error, took time.Duration, span span) {
 // close has the record say what to do with the message, for as long as the lease lasts, and does it.
 func (p *Pool) close(h *held, end error) {
 	s := Settlement{Action: Leave, Reason: reasonStore}
-	for wait := firstRetry; ; wait = min(2*wait, slowestRetry) {
+	for wait := firstRetry; p.settling.Err() == nil; wait = min(2*wait, slowestRetry) {
 		ctx, cancel := p.bounded(p.settling, closeTimeout)
 		got, err := p.ledger.Close(ctx, h.grant, end)
 		cancel()
