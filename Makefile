@@ -35,7 +35,7 @@ $(GOLANGCI):
 	@mkdir -p build/tools
 	GOBIN=$(CURDIR)/build/tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VER)
 
-bench: ## measured comparisons, as a table and in build/
+bench: 
 	./scripts/bench.sh
 
 verify: ## what is generated or tidied is what is committed
