@@ -24,7 +24,8 @@ demo: setup build ## a recording becomes captioned clips, measured (SCRIPT=file 
 demo-baseline: setup ## the bare tools by hand on the same recording, for comparison
 	go run ./demo -script $(SCRIPT) -baseline
 
-test: setup build ## all tests: race detector, shuffled
+test: build ## all tests: race detector, shuffled (installs what they need)
+	@./scripts/setup.sh test
 	./scripts/test.sh
 
 lint: $(GOLANGCI) ## golangci-lint, with the package arrows

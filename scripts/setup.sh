@@ -1,8 +1,12 @@
 #!/bin/sh
-# Installs what the stages run and what the tests need. Safe to run again: it asks dpkg first and
-# calls apt only for what is missing.
+# Installs what the stages run; with "test" also what only the tests need (a C compiler for the race detector,
+# Postgres). Safe to run again: it asks dpkg first and calls apt only for what is missing.
 set -eu
 packages="ffmpeg pocketsphinx pocketsphinx-en-us tesseract-ocr aubio-tools flite fonts-dejavu-core"
+if [ "${1:-}" = test ]; then
+	command -v cc >/dev/null || packages="$packages gcc libc6-dev"
+	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || packages="$packages postgresql"
+fi
 missing=""
 for p in $packages; do
 	dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $p"
@@ -12,6 +16,16 @@ echo "installing:$missing"
 sudo=""
 [ "$(id -u)" = 0 ] || sudo=sudo
 export DEBIAN_FRONTEND=noninteractive
+had=$(ls -d /etc/postgresql/*/main 2>/dev/null || true)
 $sudo apt-get update -qq
 # shellcheck disable=SC2086 # the list is meant to split
 $sudo apt-get install -y -qq --no-install-recommends $missing >/dev/null
+
+# Tests start servers of their own. The one that the package has just made and started is not wanted by anybody.
+case $missing in *postgresql*)
+	for cluster in $(ls -d /etc/postgresql/*/main 2>/dev/null || true); do
+		case " $had " in *"$cluster"*) continue ;; esac
+		$sudo pg_dropcluster --stop "$(basename "$(dirname "$cluster")")" main
+	done
+	;;
+esac
