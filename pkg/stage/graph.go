@@ -47,23 +47,17 @@ func (p Pipeline) checkGraph(c *checks) {
 	checkFans(c, chain)
 }
 
-// checkFans walks the chain: each fan-out is followed by at least one stage of
-// parts and then by the join that ends it; fans do not nest.
+// checkFans walks the chain: a fan-out is followed by exactly one stage of parts and
+// then by its join, because the record joins parts as soon as each has one output.
 func checkFans(c *checks, chain []Stage) {
-	var open, previous string
-	for _, s := range chain {
+	for i, s := range chain {
 		c.stage = s.Name
-		switch {
-		case s.FanOut:
-			c.must(open == "", "FanOut", true, "false, as the parts of %s are not joined yet", open)
-			open = s.Name
-		case s.Join:
-			c.must(open != "", "Join", true, "false, as no stage before it fans out")
-			c.must(open == "" || previous != open, "Join", true, "false, as the stage takes the parts of %s", open)
-			open = ""
+		if s.FanOut {
+			c.must(i+2 < len(chain) && chain[i+2].Join, "FanOut", true, "followed by one stage of parts and then by the stage that joins them")
+			c.must(i+1 >= len(chain) || !chain[i+1].FanOut && !chain[i+1].Join, "Next", quoted(s.Next), "a stage of parts, which neither fans out nor joins")
 		}
-		previous = s.Name
+		if s.Join {
+			c.must(i >= 2 && chain[i-2].FanOut, "Join", true, "the second stage after one that fans out")
+		}
 	}
-	c.stage = open
-	c.must(open == "", "FanOut", true, "joined by a later stage")
 }

@@ -85,7 +85,8 @@ func TestEveryBrokenBoundIsNamed(t *testing.T) {
 		{"a fan-out that nothing joins", "split", "FanOut", func(p stage.Pipeline) { p[3].Join = false }},
 		{"a join of nothing", "merge", "Join", func(p stage.Pipeline) { p[1].FanOut = false }},
 		{"a join right after the fan-out", "cut", "Join", func(p stage.Pipeline) { p[2].Join, p[3].Join = true, false }},
-		{"a fan-out of parts", "cut", "FanOut", func(p stage.Pipeline) { p[2].FanOut = true }},
+		{"two stages of parts", "split", "FanOut", func(p stage.Pipeline) { p[3].Join = false; p[2].Next, p[3].Next = "merge", "" }},
+		{"a fan-out of parts", "split", "Next", func(p stage.Pipeline) { p[2].FanOut = true }},
 		{"a fan-out at the end", "merge", "Next", func(p stage.Pipeline) { p[3].FanOut, p[3].Join = true, false }},
 		{"a fan-out that joins", "split", "Join", func(p stage.Pipeline) { p[1].Join = true }},
 	}

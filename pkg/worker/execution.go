@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -14,6 +15,7 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/blob"
 	"github.com/stagefleet/stagefleet/pkg/internal/telemetry"
 	"github.com/stagefleet/stagefleet/pkg/job"
+	"github.com/stagefleet/stagefleet/pkg/outcome"
 	"github.com/stagefleet/stagefleet/pkg/pool"
 )
 
@@ -24,6 +26,7 @@ type executor struct {
 	objects blob.Store
 	scratch string // attempts get folders of their own in here
 	limit   int64
+	fanOut  bool // what the manifest says of the stage
 	call    func(ctx context.Context, call func(context.Context) error) error
 	log     *zap.Logger
 }
@@ -44,8 +47,14 @@ func (e *executor) handle(ctx context.Context, m pool.Message) error {
 	h.attempt.effects = effects{e.store, h.claim}
 	r, err := e.run(ctx, task(h, dir, e.objects, e.limit))
 	h.finish(r, time.Now())
+	if err == nil && r.fanOut != e.fanOut {
+		return outcome.Quarantine("output_invalid", errFanOut)
+	}
 	return err
 }
+
+// errFanOut: the handler and the manifest disagree, and no retry will change that.
+var errFanOut = errors.New("the handler returns Parts exactly if the manifest says FanOut")
 
 // task is what the handler is given for a claim; bind adds the decoded input.
 func task(h *held, dir string, objects blob.Store, limit int64) Task[json.RawMessage] {

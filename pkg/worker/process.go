@@ -44,7 +44,8 @@ func open(ctx context.Context, c Config, log *zap.Logger) (_ Resources, closeAll
 			err = errors.Join(err, stack.close())
 		}
 	}()
-	record, err := job.Open(ctx, c.Database, job.Options{})
+	metrics := telemetry.NewRegistry()
+	record, err := job.Open(ctx, c.Database, job.Options{Registerer: metrics})
 	if err != nil {
 		return Resources{}, nil, fmt.Errorf("open the record: %w", err)
 	}
@@ -65,7 +66,7 @@ func open(ctx context.Context, c Config, log *zap.Logger) (_ Resources, closeAll
 	stack.add("traces", func() error { return shutdown(context.WithoutCancel(ctx)) })
 	return Resources{
 		Settings: c.Settings, ID: workerID(c), Record: record, Objects: objects, Queue: queue, Switch: killSwitch, Agent: c.AgentURI,
-		Log: log, Metrics: telemetry.NewRegistry(), Health: health, Getenv: os.Getenv,
+		Log: log, Metrics: metrics, Health: health, Getenv: os.Getenv,
 	}, stack.close, nil
 }
 

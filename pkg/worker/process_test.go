@@ -335,7 +335,7 @@ func TestAWorkerAnswersHealthChecks(t *testing.T) {
 	if code, body := get("/healthz"); code != http.StatusOK {
 		t.Errorf("healthz: %d %s", code, body)
 	}
-	if code, body := get("/metrics"); code != http.StatusOK || !strings.Contains(body, "stagefleet_breaker_state") || !strings.Contains(body, "process_cpu_seconds_total") {
+	if code, body := get("/metrics"); code != http.StatusOK || !strings.Contains(body, "stagefleet_breaker_state") || !strings.Contains(body, "process_cpu_seconds_total") || !strings.Contains(body, "fleet_db_transaction_seconds") {
 		t.Errorf("metrics: %d %.300s", code, body)
 	}
 	s.until("the worker is listed", func() bool {

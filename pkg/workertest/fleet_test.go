@@ -258,6 +258,31 @@ func TestPoisonIsDeadOnceWithItsReason(t *testing.T) {
 	})
 }
 
+func TestAHandlerThatContradictsTheManifestIsQuarantined(t *testing.T) {
+	parts := worker.Define("read", does(func(context.Context, worker.Task[order]) (worker.Parts[order, int], error) {
+		return worker.Parts[order, int]{Items: []int{1}}, nil
+	}))
+	whole := worker.Define("split", does(func(_ context.Context, t worker.Task[order]) (order, error) { return t.Input, nil }))
+	for name, wrong := range map[string]worker.Program{"parts of a plain stage": parts, "no parts of a fan-out": whole} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				programs := (&script{}).programs()
+				for i, p := range programs {
+					if p.Name == wrong.Name {
+						programs[i] = wrong
+					}
+				}
+				fleet := workertest.Pipeline(t, workertest.Options{Stages: stages(), Programs: programs})
+				j := fleet.Wait(fleet.Submit("talk", 0, order{1}).ID)
+				if j.State != job.Failed || j.Reason == nil || j.Reason.Code != "output_invalid" {
+					t.Errorf("%s because of %+v", j.State, j.Reason)
+				}
+			})
+		})
+	}
+}
+
 func TestAStepThatKeepsFailingDiesAfterItsAttempts(t *testing.T) {
 	var runs atomic.Int32
 	s := &script{read: func(_ context.Context, _ worker.Task[order]) error {

@@ -89,7 +89,8 @@ func entry(ctx context.Context, i int, r job.Outgoing) types.SendMessageBatchReq
 		e.MessageDeduplicationId = &r.Dedup
 		return e
 	}
-	e.DelaySeconds = int32(min(max(r.Delay, 0), maxDelay).Round(time.Second) / time.Second)
+	up := min(max(r.Delay, 0), maxDelay) + time.Second - 1 // a message that comes early is received in vain
+	e.DelaySeconds = int32(up / time.Second)
 	return e
 }
 

@@ -177,7 +177,7 @@ func TestAFailedCallFailsItsRowsAndForgetsAQueueThatIsGone(t *testing.T) {
 func TestMessagesSayOnlyWhatTheirKindOfQueueAllows(t *testing.T) {
 	q := &queue{}
 	outbound.New(q).Send(t.Context(), rows(3, func(i int, r *job.Outgoing) {
-		r.Delay = []time.Duration{90 * time.Second, time.Hour, time.Second}[i]
+		r.Delay = []time.Duration{89*time.Second + 1, time.Hour, time.Second}[i]
 		if i == 2 {
 			r.FIFO, r.Queue = true, "a.fifo"
 		}
