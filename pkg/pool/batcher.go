@@ -13,24 +13,26 @@ const (
 	maxSettleCalls = 16
 )
 
-// batcher gathers messages for calls of ten. Whoever brings the tenth makes the call, and a timer makes it for fewer after a few
-// milliseconds: no goroutine has to be woken for each message.
+// batcher gathers messages for calls of ten. Whoever brings the tenth hands them to a caller, and a timer does so with fewer after a
+// few milliseconds: no goroutine has to be woken for each message. The callers stay, because a call needs a deep stack.
 type batcher struct {
 	call  func([]*held)
-	tasks *sync.WaitGroup // has the calls under way
-	calls chan struct{}   // bounds them
+	tasks *sync.WaitGroup // has the callers, and those who hand to them
+	full  chan []*held    // to an idle caller
+	done  chan struct{}   // closed by close
 
 	mu      sync.Mutex
 	waiting []*held
 	timer   *time.Timer
+	callers int
 	closed  bool
 }
 
 func newBatcher(tasks *sync.WaitGroup, call func([]*held)) *batcher {
-	return &batcher{call: call, tasks: tasks, calls: make(chan struct{}, maxSettleCalls)}
+	return &batcher{call: call, tasks: tasks, full: make(chan []*held), done: make(chan struct{})}
 }
 
-// add takes one message in, and may make a call for it and others. It reports false once the batcher is closed.
+// add takes one message in. It reports false once the batcher is closed.
 func (b *batcher) add(h *held) bool {
 	b.mu.Lock()
 	if b.closed {
@@ -39,7 +41,7 @@ func (b *batcher) add(h *held) bool {
 	}
 	b.waiting = append(b.waiting, h)
 	if len(b.waiting) == batch {
-		b.send()
+		b.hand()
 		return true
 	}
 	if len(b.waiting) == 1 {
@@ -49,27 +51,53 @@ func (b *batcher) add(h *held) bool {
 	return true
 }
 
-// flush makes a call for what has been gathered.
+// flush hands on what has been gathered.
 func (b *batcher) flush() {
 	b.mu.Lock()
 	if b.closed || len(b.waiting) == 0 {
 		b.mu.Unlock()
 		return
 	}
-	b.send()
+	b.hand()
 }
 
-// send makes the call. It is entered with mu held, and frees it.
-func (b *batcher) send() {
+// hand gives what has been gathered to a caller. It is entered with mu held, and frees it.
+func (b *batcher) hand() {
 	hs := b.waiting
 	b.waiting = make([]*held, 0, batch)
 	b.timer.Stop()
 	b.tasks.Add(1)
 	defer b.tasks.Done()
+	select {
+	case b.full <- hs:
+		b.mu.Unlock()
+		return
+	default:
+	}
+	if b.callers < maxSettleCalls {
+		b.callers++
+		b.mu.Unlock()
+		b.tasks.Go(func() { b.caller(hs) })
+		return
+	}
 	b.mu.Unlock()
-	b.calls <- struct{}{}
-	defer func() { <-b.calls }()
-	b.call(hs)
+	select {
+	case b.full <- hs:
+	case <-b.done:
+		b.call(hs) // it can only fail now, and gives them up
+	}
+}
+
+// caller makes one call after the other.
+func (b *batcher) caller(hs []*held) {
+	for {
+		b.call(hs)
+		select {
+		case hs = <-b.full:
+		case <-b.done:
+			return
+		}
+	}
 }
 
 // close ends the batcher, and returns what it still had.
@@ -77,6 +105,7 @@ func (b *batcher) close() []*held {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
+	close(b.done)
 	if b.timer != nil {
 		b.timer.Stop()
 	}
