@@ -36,14 +36,19 @@ func TestTheRunningTimeGoesOnBetweenChanges(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go d.tick(ctx)
 		d.job(job.Job{Steps: []job.Step{{Stage: "transcribe", State: job.Running, History: []job.Attempt{{ClaimedAt: time.Now()}}}}})
-		time.Sleep(3 * time.Second)
-		synctest.Wait()
+		settle(3 * time.Second)
 		cancel()
 		synctest.Wait()
 		if text := out.String(); !strings.HasSuffix(text, "transcribe   running                3s\n") {
 			t.Errorf("%q", text)
 		}
 	})
+}
+
+// settle lets d pass in a bubble and waits until all is quiet.
+func settle(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 func TestPartsOfAFanOutShareARow(t *testing.T) {

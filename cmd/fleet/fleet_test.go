@@ -244,6 +244,20 @@ func TestAFleetThatIsAwayHasAnExitCodeAndAdvice(t *testing.T) {
 	}
 }
 
+func TestMigrateBringsARecordUpToDateTwice(t *testing.T) {
+	f := newFront(t, life(job.Completed)...)
+	database := "sqlite:" + filepath.Join(t.TempDir(), "fleet.db")
+	for range 2 {
+		code, stdout, stderr := f.command("migrate", "--database", database)
+		if code != 0 || stdout != "The schema is up to date.\n" {
+			t.Errorf("= %d %s%s", code, stdout, stderr)
+		}
+	}
+	if code, _, stderr := f.command("migrate", "--database", "mysql://db"); code != exitFailed || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("another database: %d %q", code, stderr)
+	}
+}
+
 func TestLeaseAndBeatReplaceTheScaledDurations(t *testing.T) {
 	for _, c := range []struct{ lease, beat, wantLease, wantBeat time.Duration }{
 		{0, 0, 21 * time.Second, 9 * time.Second},

@@ -22,7 +22,7 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/stage"
 )
 
-// localReconcile is how often the record is compared with the queues. Less than in production, where a look costs calls, so
+// localReconcile is how often the record is compared with the queues, and dead letters with the record. Less than in production, where a look costs calls, so
 // that what a killed fleet held goes on soon.
 const localReconcile = 2 * time.Second
 
@@ -74,7 +74,7 @@ func (l Local) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, stopQueues()) }()
 	server := Server{
 		Pipeline: l.Pipeline, Env: localEnv, Addr: l.Addr, Record: record, Place: st.place(), Queues: sqsclient.New(queues), Metrics: metrics, Log: log,
-		Ready: func(addr string) { l.welcome(addr, endpoint, st) },
+		Sweep: localReconcile, Ready: func(addr string) { l.welcome(addr, endpoint, st) },
 	}
 	if err := admin.CreateQueues(ctx, sqsclient.New(queues), l.Pipeline, localEnv); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
@@ -13,6 +14,9 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/job"
 	"github.com/stagefleet/stagefleet/pkg/stage"
 )
+
+// remoteSweep costs one call per stage and look when the dead-letter queues are empty.
+const remoteSweep = 30 * time.Second
 
 // Remote is a server whose workers, queues and record are elsewhere. Every field is required.
 type Remote struct {
@@ -43,6 +47,6 @@ func (r Remote) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, record.Close()) }()
 	return Serve(ctx, Server{
 		Pipeline: r.Pipeline, Env: r.Env, Addr: r.Addr, Record: record, Place: r.Place, Queues: sqs.NewFromConfig(cfg),
-		Metrics: metrics, Log: log, Ready: r.Ready,
+		Metrics: metrics, Log: log, Sweep: remoteSweep, Ready: r.Ready,
 	})
 }

@@ -33,6 +33,7 @@ const apiGrace = 5 * time.Second
 // Queues is what the server needs of an SQS client.
 type Queues interface {
 	admin.Queues
+	admin.DeadLetters
 	outbound.API
 }
 
@@ -46,10 +47,11 @@ type Server struct {
 	Queues   Queues
 	Metrics  *prometheus.Registry // shown under /metrics
 	Log      *zap.Logger
+	Sweep    time.Duration     // between two looks into the dead-letter queues
 	Ready    func(addr string) // called once, when the API answers
 }
 
-// Serve runs API, relay and reconciler until ctx ends or one of them fails; then it ends the others.
+// Serve runs API, relay, reconciler and sweeper until ctx ends or one of them fails; then it ends the others.
 func Serve(ctx context.Context, s Server) error {
 	front, overview, err := s.front(ctx)
 	if err != nil {
@@ -65,6 +67,7 @@ func Serve(ctx context.Context, s Server) error {
 		"API":        func() error { return front.Run(ctx, listener, apiGrace) },
 		"relay":      func() error { return s.Record.Relay(ctx, outbound.New(s.Queues)) },
 		"reconciler": func() error { return s.Record.Reconcile(ctx, overview) },
+		"sweeper":    func() error { return s.sweeper().Run(ctx) },
 	}
 	ended := make(chan error, len(parts))
 	for name, run := range parts {
@@ -90,6 +93,12 @@ func part(ctx context.Context, name string, err error) error {
 		return fmt.Errorf("run the %s: it ended by itself", name)
 	}
 	return nil
+}
+
+func (s Server) sweeper() admin.Sweeper {
+	return admin.Sweeper{Stages: s.Pipeline, Env: s.Env, Queues: s.Queues, Record: s.Record, Every: s.Sweep, Failed: func(err error) {
+		s.Log.Warn("dead-letter queues not swept", zap.Error(err))
+	}}
 }
 
 func (s Server) front(ctx context.Context) (*api.Server, *admin.Admin, error) {
