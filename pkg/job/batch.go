@@ -2,12 +2,19 @@ package job
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
 )
 
 // maxBatch bounds how many requests share one transaction: beyond fifty rows a statement gains little more.
 const maxBatch = 50
+
+// maxBatchTime bounds a shared transaction with its retries.
+const maxBatchTime = 30 * time.Second
 
 // batcher lets requests that are due together share a transaction. A request that is alone runs at once; those that come
 // while all leaders are busy wait for the next transaction, never for a timer. The callers themselves lead, each for
@@ -49,6 +56,7 @@ func (b *batcher[Req, Res]) do(ctx context.Context, req Req) (Res, error) {
 		a := <-c.done
 		return a.res, a.err
 	case a := <-c.done:
+		b.abandon(c) // another leader has run it: the turn to lead goes on to the next
 		return a.res, a.err
 	case <-ctx.Done():
 		b.abandon(c)
@@ -107,7 +115,9 @@ func (b *batcher[Req, Res]) serve(ctx context.Context, batch []*call[Req, Res]) 
 	}
 	// A transaction of several callers must not be undone by the end of one of them.
 	if len(batch) > 1 {
-		ctx = context.WithoutCancel(ctx)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), maxBatchTime)
+		defer cancel()
 	}
 	res, err := b.run(ctx, reqs)
 	switch {
@@ -115,8 +125,10 @@ func (b *batcher[Req, Res]) serve(ctx context.Context, batch []*call[Req, Res]) 
 		for i, c := range batch {
 			c.done <- answer[Res]{res: res[i]}
 		}
-	case len(batch) == 1:
-		batch[0].done <- answer[Res]{err: err}
+	case len(batch) == 1 || errors.Is(err, sqldb.ErrUnknown): // what may have happened must not happen twice
+		for _, c := range batch {
+			c.done <- answer[Res]{err: err}
+		}
 	default: // one of them may be at fault: each alone
 		for i := range batch {
 			b.serve(ctx, batch[i:i+1])

@@ -100,6 +100,9 @@ func (u *unit) unclaimable(s *stepRow, r ClaimRequest) *Settle {
 		return &Settle{Do: Delete, Reason: ReasonOlderEmission}
 	case r.Emission > s.Emission:
 		return &Settle{Do: Quarantine, Reason: ReasonFutureMessage}
+	case s.target.Ingested > s.job.Version && !s.live(u.now):
+		u.supersede(s)
+		return &Settle{Do: Delete, Reason: stepSuperseded}
 	case s.State == stepAwaiting, s.State == stepHeld:
 		return &Settle{Do: Delete, Reason: ReasonNotWanted}
 	case s.live(u.now):

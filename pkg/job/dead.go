@@ -74,6 +74,11 @@ func (s *Store) jobOf(ctx context.Context, id string) (string, error) {
 
 func (u *unit) redrive(j *jobRow, who string) error {
 	revived := 0
+	for _, st := range u.steps {
+		if st.State == stepRefused {
+			return ErrEnded // the job cannot complete: its input was refused
+		}
+	}
 	for _, id := range sortedKeys(u.steps) {
 		if st := u.steps[id]; st.State == stepDead && st.target.Ingested <= j.Version {
 			u.revive(st)

@@ -189,3 +189,40 @@ func TestGarbageIsWhatEndedUnpublishedLongAgo(t *testing.T) {
 		}
 	})
 }
+
+func TestAJobWithARefusedPartIsNotRedriven(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		j := f.submit(f.submission("talk"))
+		f.fanOut("ingest", 2)
+		parts := f.queues.take("q-compile")
+		refused := f.claimRow(parts[1], "compile")
+		f.end(f.claimRow(parts[0], "compile"), outcome.Quarantine("bug", nil))
+		f.end(refused, outcome.Reject("bad", "Bad."))
+		if err := f.s.Redrive(f.ctx, j.ID, "ann"); !errors.Is(err, job.ErrEnded) {
+			t.Fatalf("redrive: %v, want ErrEnded", err)
+		}
+		f.state(j.ID, job.Failed)
+		f.sound()
+	})
+}
+
+func TestASiblingOfADeadPartEndsWhenANewerVersionHasTakenOver(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.submit(f.submission("talk"))
+		f.fanOut("ingest", 3)
+		parts := f.queues.take("q-compile")
+		running := f.claimRow(parts[1], "compile")
+		f.end(f.claimRow(parts[0], "compile"), outcome.Quarantine("bug", nil))
+		sub := f.submission("talk")
+		sub.Digest = "two"
+		f.submit(sub)
+		f.run("ingest", "transcribe")
+		if got := f.publish(job.Publication{Claim: running, Next: next("publish")}); got.Accepted || got.Do != job.Delete || got.Reason != "superseded" {
+			t.Fatalf("published %+v", got)
+		}
+		if no := f.refused(request(parts[2], "compile")); no.Do != job.Delete || no.Reason != "superseded" {
+			t.Fatalf("refusal %+v", no.Settle)
+		}
+		f.sound()
+	})
+}

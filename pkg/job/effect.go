@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
 	"github.com/stagefleet/stagefleet/pkg/outcome"
@@ -26,7 +27,7 @@ func (s *Store) EffectBegin(ctx context.Context, c Claim, name string) (Effect, 
 	var e Effect
 	err := s.update(ctx, "effect_begin", locks{level: lockSteps, steps: []string{c.Step}}, func(u *unit) error {
 		e = Effect{}
-		if u.stale(u.steps[c.Step], c) != nil {
+		if st := u.steps[c.Step]; u.stale(st, c) != nil || !st.live(u.now) {
 			return ErrNotOwner
 		}
 		fresh, err := u.tx.Exec(ctx, q("begin_effect"), u.newID(), c.Step, name)
@@ -76,8 +77,8 @@ type Event struct {
 // Receive stores a provider's event and, if a step is parked on its effect, lets that step go on. False: the event was
 // known. An event that comes before its step has parked waits in the inbox.
 func (s *Store) Receive(ctx context.Context, e Event) (bool, error) {
-	if !json.Valid(e.Body) {
-		return false, errors.New("receive event: Body is not JSON")
+	if !json.Valid(e.Body) || !utf8.Valid(e.Body) {
+		return false, errors.New("receive event: Body is not JSON in UTF-8")
 	}
 	fresh := false
 	err := s.settle(ctx, "receive_event", e.Effect, func(u *unit) error {
@@ -137,16 +138,17 @@ const awaitParked = "parked"
 
 // resume gives a parked step its event, if there is one, and a new message.
 func (u *unit) resume(s *stepRow, effect string) error {
+	bodies, err := u.unseen(effect)
+	if err != nil {
+		return err
+	}
 	if _, err := u.tx.Exec(u.ctx, q("settle_await"), effect); err != nil {
 		return fmt.Errorf("settle await: %w", err)
 	}
 	if s == nil || s.State != stepAwaiting {
 		return nil
 	}
-	bodies, err := u.list(q("read_events"), effect)
-	if err != nil {
-		return fmt.Errorf("read inbox: %w", err)
-	}
+	s.Event = ""
 	if len(bodies) > 0 {
 		s.Event = bodies[0]
 	}
@@ -157,23 +159,34 @@ func (u *unit) resume(s *stepRow, effect string) error {
 }
 
 // park lets a step wait for its effect. The await's row has been locked before the step's.
-func (u *unit) park(s *stepRow, v outcome.Verdict) error {
-	u.set(s, stepAwaiting)
+// A step that awaits an effect which it has not begun would wait for ever: that is a fault of its stage.
+func (u *unit) park(s *stepRow, v outcome.Verdict) (Settle, bool, error) {
 	n, err := u.tx.Exec(u.ctx, q("park_await"), v.Effect, s.ID, micros(v.Deadline))
 	if err != nil {
-		return fmt.Errorf("park: %w", err)
+		return Settle{}, false, fmt.Errorf("park: %w", err)
 	}
 	if n == 0 {
-		return fmt.Errorf("park step %s: it has begun no such effect", s.ID)
+		u.die(s, ReasonAwaitUnknown)
+		return Settle{Do: Delete, Reason: ReasonAwaitUnknown}, true, nil
 	}
-	events, err := u.list(q("read_events"), v.Effect)
+	u.set(s, stepAwaiting)
+	events, err := u.unseen(v.Effect)
+	if err == nil && len(events) > 0 {
+		err = u.resume(s, v.Effect)
+	}
+	return Settle{Do: Delete, Reason: v.Reason}, true, err
+}
+
+// ReasonAwaitUnknown is the reason of a death by awaiting what was never begun.
+const ReasonAwaitUnknown = "await_unknown"
+
+// unseen returns the latest event of an effect that no execution has been given yet, if there is one.
+func (u *unit) unseen(effect string) ([]string, error) {
+	events, err := u.list(q("unseen_events"), effect)
 	if err != nil {
-		return fmt.Errorf("read inbox: %w", err)
+		return nil, fmt.Errorf("read inbox: %w", err)
 	}
-	if len(events) > 0 {
-		return u.resume(s, v.Effect)
-	}
-	return nil
+	return events, nil
 }
 
 // expireAwaits wakes steps whose provider has kept silent until the deadline: they ask it.

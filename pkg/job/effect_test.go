@@ -122,14 +122,42 @@ func TestASilentProviderIsAskedAfterTheDeadline(t *testing.T) {
 	})
 }
 
-func TestAwaitingAnEffectThatWasNeverBegunIsAnError(t *testing.T) {
+func TestAnEventWakesItsStepOnceHoweverOftenThatParks(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		f.submit(f.submission("talk"))
+		j := f.submit(f.submission("talk"))
+		c := f.claim("ingest")
+		first := f.begin(c, "first")
+		f.receive(job.Event{Provider: "p", ID: "e1", Effect: first.ID, Body: []byte(`{"n":1}`)})
+		f.end(c, outcome.Await(first.ID, time.Now().Add(time.Hour)))
+		c = f.claim("ingest")
+		f.end(c, outcome.Await(first.ID, time.Now().Add(time.Hour)))
+		f.state(j.ID, job.Awaiting)
+		f.receive(job.Event{Provider: "p", ID: "e2", Effect: first.ID, Body: []byte(`{"n":2}`)})
+		if c = f.claim("ingest"); string(c.Event) != `{"n":2}` {
+			t.Fatalf("event %s", c.Event)
+		}
+		second := f.begin(c, "second")
+		f.end(c, outcome.Await(second.ID, time.Time{}))
+		f.reconcile()
+		if c = f.claim("ingest"); c.Event != nil {
+			t.Fatalf("the deadline of one effect brought the event of another: %s", c.Event)
+		}
+	})
+}
+
+func TestAwaitingAnEffectThatWasNeverBegunIsTheStepsDeath(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		j := f.submit(f.submission("talk"))
 		c := f.claim("ingest")
 		v := outcome.Of(outcome.Await("nothing", time.Now()))
-		if _, err := f.s.End(f.ctx, job.Ending{Claim: c, Verdict: v, Action: outcome.Policy{}.Decide(v, 1, 0)}); err == nil {
-			t.Fatal("accepted")
+		got, err := f.s.End(f.ctx, job.Ending{Claim: c, Verdict: v, Action: outcome.Policy{}.Decide(v, 1, 0)})
+		if err != nil || !got.Accepted || got.Do != job.Delete {
+			t.Fatalf("end %+v, %v", got, err)
 		}
-		f.accepted(job.Publication{Claim: c})
+		f.pump(got.Outgoing)
+		if end := f.state(j.ID, job.Failed); end.Reason.Code != job.ReasonAwaitUnknown {
+			t.Fatalf("job %+v", end)
+		}
+		f.sound()
 	})
 }

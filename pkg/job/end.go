@@ -28,9 +28,6 @@ func (s *Store) End(ctx context.Context, e Ending) (Ended, error) {
 			return err
 		}
 		got = Ended{Accepted: accepted, Settle: settle, Outgoing: u.outgoing(0)}
-		if step := u.steps[e.Claim.Step]; step != nil {
-			got.JobEnded = accepted && step.job.EndedAt == u.now
-		}
 		return nil
 	})
 	if err == nil && !got.Accepted {
@@ -67,7 +64,7 @@ func (u *unit) end(e Ending) (Settle, bool, error) {
 		return Settle{Do: Delete, Reason: reason}, true, u.refuse(s, reason, strings.ReplaceAll(e.Verdict.Sentence, "\x00", ""))
 	case outcome.Park:
 		u.closeAttempt(s, string(kind), reason, false, e.Timings)
-		return Settle{Do: Delete, Reason: reason}, true, u.park(s, e.Verdict)
+		return u.park(s, e.Verdict)
 	}
 	return u.drop(s, e)
 }

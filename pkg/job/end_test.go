@@ -62,7 +62,7 @@ func TestTheThirdFailureIsTheStepsDeath(t *testing.T) {
 			f.age(time.Hour)
 		}
 		got := f.end(f.claimRow(m, "ingest"), errBoom)
-		if !got.Accepted || got.Do != job.Delete || !got.JobEnded {
+		if !got.Accepted || got.Do != job.Delete {
 			t.Fatalf("death %+v", got)
 		}
 		end := f.state(j.ID, job.Failed)

@@ -15,6 +15,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrEnded: the job or step has ended in a way that forbids the change.
 	ErrEnded = errors.New("already ended")
+	// ErrInvalidPublication means that a publication can never be accepted: the stage's output is at fault.
+	ErrInvalidPublication = errors.New("invalid publication")
 	// ErrNotOwner: the claim does not own its step any more.
 	ErrNotOwner = errors.New("the claim does not own its step")
 )

@@ -119,3 +119,8 @@ func (s *Store) Plan(ctx context.Context, name string, args ...any) ([]string, e
 }
 
 func (s *Store) Forget(ctx context.Context) error { return s.forget(ctx) }
+
+// PublishTogether publishes in one transaction.
+func (s *Store) PublishTogether(ctx context.Context, ps ...Publication) ([]Published, error) {
+	return s.publishBatch(ctx, lockAll, ps)
+}

@@ -27,7 +27,7 @@ func (s *Store) Renew(ctx context.Context, rs []Renewal) ([]error, error) {
 		rows[i] = renewalRow{r.Step, r.Token, r.Lease.Microseconds()}
 	}
 	var states map[string]string
-	err := s.db.UpdateRelaxed(ctx, "renew", func(tx *sqldb.Tx) error {
+	err := s.db.Update(ctx, "renew", func(tx *sqldb.Tx) error {
 		states = map[string]string{}
 		return renew(ctx, tx, rows, states)
 	})

@@ -36,6 +36,7 @@ type modelStep struct {
 	expired  bool
 	effect   string
 	heard    bool // the effect's event has been received
+	seen     bool // and given to an execution
 }
 
 type modelJob struct {
@@ -329,8 +330,8 @@ func (m *machine) await(t *rapid.T) {
 	emission := s.emission
 	m.end(t, s, outcome.Await(s.effect, time.Now().Add(time.Hour)))
 	s.emission, s.state = emission, "awaiting"
-	if s.heard {
-		s.emission, s.state = emission+1, "queued"
+	if s.heard && !s.seen {
+		s.emission, s.state, s.seen = emission+1, "queued", true
 	}
 }
 
@@ -346,7 +347,7 @@ func (m *machine) callBack(t *rapid.T) {
 	}
 	s.heard = true
 	if s.state == "awaiting" {
-		s.state = "queued"
+		s.state, s.seen = "queued", true
 		s.emission++
 	}
 }
@@ -375,6 +376,9 @@ func (m *machine) redrive(t *rapid.T) {
 	}
 	j := m.jobs[rapid.IntRange(0, len(m.jobs)-1).Draw(t, "job")]
 	dead := slices.DeleteFunc(slices.Clone(j.steps), func(s *modelStep) bool { return s.state != "dead" })
+	if slices.ContainsFunc(j.steps, func(s *modelStep) bool { return s.state == "refused" }) {
+		dead = nil
+	}
 	err := m.f.s.Redrive(m.f.ctx, j.id, "test")
 	if len(dead) == 0 || j.state != "failed" || m.targets[j.target].ingested > j.version {
 		if !errors.Is(err, job.ErrEnded) {

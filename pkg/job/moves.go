@@ -124,6 +124,7 @@ func (u *unit) crash(s *stepRow, maxCrashes int) bool {
 // die ends a step for good, fails its job and puts a copy of the message into the dead-letter queue, for a person.
 // Sibling parts go on: a redrive of this step then finds their work done.
 func (u *unit) die(s *stepRow, code string) {
+	u.died = true
 	u.set(s, stepDead)
 	s.Code, s.Sentence = code, sentences[code]
 	u.send(s, s.DLQ, s.FIFO == 1, u.now, strconv.FormatInt(s.Emission, 10)+"/dead", map[string]string{
@@ -167,8 +168,22 @@ func (u *unit) stopJob(j *jobRow, state, stepState, code, sentence string) error
 		u.set(s, stepState)
 		s.Code, s.Sentence = code, sentence
 	}
+	u.dropNewSteps(j, stepState)
 	u.endJob(j, state, code, sentence)
 	return nil
+}
+
+// dropNewSteps ends the steps of a job that this unit has added and not yet written, with their messages.
+func (u *unit) dropNewSteps(j *jobRow, stepState string) {
+	for _, s := range u.newSteps {
+		if s.Job != j.ID {
+			continue
+		}
+		u.set(s.stepRow, stepState)
+		for i := range u.outbox {
+			u.outbox[i].dropped = u.outbox[i].dropped || u.outbox[i].Step == s.ID
+		}
+	}
 }
 
 // endJob gives the job its end. Its account is settled when the unit is written.

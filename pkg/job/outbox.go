@@ -24,7 +24,7 @@ const (
 func (u *unit) outgoing(from int) []Outgoing {
 	var rows []Outgoing
 	for _, r := range u.outbox[from:] {
-		if r.DueAt <= u.now {
+		if r.DueAt <= u.now && !r.dropped {
 			rows = append(rows, r.outgoing(u.now))
 		}
 	}
@@ -54,7 +54,7 @@ func (s *Store) Dispatch(ctx context.Context, to Sender, rows []Outgoing) error 
 		if len(batch) == 0 {
 			continue
 		}
-		results := to.Send(ctx, batch)
+		results := s.send(ctx, to, batch)
 		for i, row := range batch {
 			if results[i] == nil {
 				sent = append(sent, row)
@@ -76,6 +76,13 @@ func (s *Store) Dispatch(ctx context.Context, to Sender, rows []Outgoing) error 
 	return errors.Join(errs...)
 }
 
+// send gives a queue as long as the rows are leased: one that keeps silent must not hold up the others.
+func (s *Store) send(ctx context.Context, to Sender, batch []Outgoing) []error {
+	ctx, cancel := context.WithTimeout(ctx, senderLease)
+	defer cancel()
+	return to.Send(ctx, batch)
+}
+
 func (o Outgoing) lane() string { return o.Queue + " " + o.Group }
 
 // byQueue cuts rows into calls of at most ten to one queue. A call holds one row of a FIFO group, so that a later one
@@ -83,7 +90,7 @@ func (o Outgoing) lane() string { return o.Queue + " " + o.Group }
 func byQueue(rows []Outgoing) [][]Outgoing {
 	var calls [][]Outgoing
 	for _, r := range rows {
-		i := slices.IndexFunc(calls, func(c []Outgoing) bool { return r.fits(c) })
+		i := slices.IndexFunc(calls, r.fits)
 		if i < 0 {
 			calls = append(calls, nil)
 			i = len(calls) - 1

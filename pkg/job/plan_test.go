@@ -41,7 +41,7 @@ var hot = map[string][]any{
 	"orphans":          {"q-ingest", 1, 100},
 	"unowned":          {"", 100},
 	"overdue_awaits":   {},
-	"read_events":      {"e1"},
+	"unseen_events":    {"e1"},
 	"garbage":          {1, 100},
 	"waiting_jobs":     {100},
 	"admit":            {"acme", 1, 1},

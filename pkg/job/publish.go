@@ -17,11 +17,11 @@ const (
 )
 
 // Publish commits the success of an execution: its outputs, the steps that follow and their messages, in one
-// transaction. It is accepted only while the claim's lease stands and no newer version has taken over; a
+// transaction. ErrInvalidPublication says that trying again is useless. It is accepted only while the claim's lease stands and no newer version has taken over; a
 // refused publication has changed nothing but may have released the step. Give Outgoing to Dispatch at once.
 func (s *Store) Publish(ctx context.Context, p Publication) (Published, error) {
 	if err := p.validate(); err != nil {
-		return Published{}, fmt.Errorf("publish: %w", err)
+		return Published{}, fmt.Errorf("publish: %w: %w", ErrInvalidPublication, err)
 	}
 	var got Published
 	var err error
@@ -105,7 +105,7 @@ func (u *unit) publish(p Publication) (Published, error) {
 	if err := u.follow(s, p); err != nil {
 		return Published{}, err
 	}
-	return Published{Accepted: true, Settle: Settle{Do: Delete, Reason: stepDone}, JobEnded: s.job.EndedAt == u.now}, nil
+	return Published{Accepted: true, Settle: Settle{Do: Delete, Reason: stepDone}}, nil
 }
 
 // stale is the guard: nil when the claim still owns its step.
@@ -118,9 +118,18 @@ func (u *unit) stale(s *stepRow, c Claim) *Settle {
 	case s.State != stepRunning || s.Token != c.Token:
 		return &Settle{Do: Leave, Reason: ReasonStaleOwner}
 	case s.target.Ingested > s.job.Version:
+		u.supersede(s)
 		return &Settle{Do: Delete, Reason: stepSuperseded}
 	}
 	return nil
+}
+
+// supersede ends a step that outlived its job: a part that went on after a sibling had died.
+func (u *unit) supersede(s *stepRow) {
+	if s.State == stepRunning {
+		u.closeAttempt(s, outcomeReplaced, stepSuperseded, false, Timings{})
+	}
+	u.set(s, stepSuperseded)
 }
 
 // follow moves the job on after a step is done.

@@ -2,6 +2,7 @@ package job_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ func TestAPublicationMovesTheJobOnAndTheLastOneEndsIt(t *testing.T) {
 			t.Fatalf("input %s", c.Input)
 		}
 		got := f.accepted(job.Publication{Claim: c, Result: &job.Result{Dir: "jobs/x", Manifest: "m", Index: "i"}})
-		if !got.JobEnded || got.Do != job.Delete {
+		if got.Do != job.Delete {
 			t.Fatalf("published %+v", got)
 		}
 		end := f.state(j.ID, job.Completed)
@@ -233,8 +234,8 @@ func TestPublicationsThatCannotBeMeantAreTurnedAway(t *testing.T) {
 			"no join": {Claim: c, FanOut: true},
 			"part":    {Claim: c, FanOut: true, Next: next("compile"), Parts: []json.RawMessage{[]byte(`{`)}},
 		} {
-			if _, err := f.s.Publish(f.ctx, p); err == nil {
-				t.Errorf("%s: accepted", name)
+			if _, err := f.s.Publish(f.ctx, p); !errors.Is(err, job.ErrInvalidPublication) {
+				t.Errorf("%s: %v, want ErrInvalidPublication", name, err)
 			}
 		}
 		f.accepted(job.Publication{Claim: c})
@@ -249,4 +250,30 @@ func (f *fixture) fanOut(stage string, n int) {
 		p.Parts = append(p.Parts, json.RawMessage(fmt.Sprintf(`{"part":%d}`, i)))
 	}
 	f.accepted(p)
+}
+
+func TestAStepAddedAndSupersededInOneTransactionIsNotRun(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		one := f.submit(f.submission("talk"))
+		f.run("ingest", "transcribe")
+		old := f.claim("transcribe")
+		sub := f.submission("talk")
+		sub.Digest = "two"
+		f.submit(sub)
+		got, err := f.s.PublishTogether(f.ctx,
+			job.Publication{Claim: old, Next: next("identify")}, job.Publication{Claim: f.claim("ingest"), Next: next("transcribe")})
+		if err != nil || !got[0].Accepted || !got[1].Accepted {
+			t.Fatalf("published %+v, %v", got, err)
+		}
+		f.pump(got[1].Outgoing)
+		f.pump(got[0].Outgoing)
+		j := f.state(one.ID, job.Superseded)
+		if s := j.Steps[len(j.Steps)-1]; s.Stage != "identify" || s.State != job.Superseded {
+			t.Fatalf("step %+v", s)
+		}
+		if no := f.refused(request(f.message("identify"), "identify")); no.Do != job.Delete {
+			t.Fatalf("refusal %+v", no.Settle)
+		}
+		f.sound()
+	})
 }

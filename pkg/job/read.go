@@ -76,7 +76,7 @@ func (f Filter) query() (string, []any) {
 	args := []any{f.Tenant, f.Cursor, f.Limit + 1}
 	switch {
 	case f.Target != "":
-		return "jobs_of_target", append(args, f.Target)
+		return "jobs_of_target", append(args, f.Target, f.State.stored())
 	case f.State != "":
 		return "jobs_in_state", append(args, f.State.stored())
 	}
@@ -87,6 +87,8 @@ func (s State) stored() string {
 	switch {
 	case s == Waiting:
 		return jobWaiting
+	case s == "":
+		return "" // any
 	case s.Ended():
 		return string(s)
 	}

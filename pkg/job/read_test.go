@@ -64,6 +64,9 @@ func TestListsArePagedAndFiltered(t *testing.T) {
 		if a, b, c := count(job.Filter{State: job.Cancelled}), count(job.Filter{State: job.Queued}), count(job.Filter{Target: "talk4"}); a != 1 || b != 4 || c != 1 {
 			t.Fatalf("cancelled %d, open %d, of target %d", a, b, c)
 		}
+		if a, b := count(job.Filter{Target: "talk2", State: job.Cancelled}), count(job.Filter{Target: "talk2", State: job.Queued}); a != 1 || b != 0 {
+			t.Fatalf("of a cancelled target: %d cancelled, %d open", a, b)
+		}
 		if _, _, err := f.s.Jobs(f.ctx, job.Filter{Tenant: "acme", Limit: 501}); err == nil {
 			t.Fatal("a page of 501")
 		}

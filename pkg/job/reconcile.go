@@ -26,7 +26,8 @@ const (
 )
 
 // Reconcile repairs, until ctx ends, what no message stands for any more, starts jobs that waited for capacity and
-// wakes awaits whose deadline has passed. One process at a time does it, the holder of the lease row. A step gets a new
+// wakes awaits whose deadline has passed. Only the holder of the lease row does it; after a freeze two may for a moment, which is
+// safe. A step gets a new
 // message only when its queue was seen empty several times in a row, or when its message nears the queue's
 // retention. It returns nil when ctx ends; faults are waited out.
 func (s *Store) Reconcile(ctx context.Context, c Counter) error {
@@ -131,9 +132,6 @@ func (s *Store) reissue(ctx context.Context, name string, ids []string) (int, er
 
 // promote starts jobs that wait for capacity, oldest first, while there is some.
 func (s *Store) promote(ctx context.Context) error {
-	if s.opt.SoftLimit == 0 {
-		return nil
-	}
 	ids, err := s.strings(ctx, "waiting_jobs", promotesATick)
 	for _, id := range ids {
 		more, err := s.promoteOne(ctx, id)
@@ -156,7 +154,7 @@ func (s *Store) promoteOne(ctx context.Context, id string) (bool, error) {
 			return err
 		}
 		j := u.jobs[id]
-		room = inFlight-waiting < s.opt.SoftLimit
+		room = s.opt.SoftLimit == 0 || inFlight-waiting < s.opt.SoftLimit
 		if !room || j.State != jobWaiting {
 			return nil
 		}

@@ -189,6 +189,8 @@ type outboxRow struct {
 	Attributes string `json:"attributes"`
 	Step       string `json:"step"`
 	CreatedAt  int64  `json:"created_at"`
+
+	dropped bool // the unit has changed its mind
 }
 
 type idRow struct {

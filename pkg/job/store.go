@@ -73,7 +73,8 @@ func Open(ctx context.Context, url string, opt Options) (*Store, error) {
 	if db.Postgres() {
 		leaders = 2
 	}
-	s.submissions = batcher[Submission, submitted]{run: s.submitBatch, leaders: leaders}
+	// Submissions queue for the accounts anyway.
+	s.submissions = batcher[Submission, submitted]{run: s.submitBatch, leaders: 1}
 	s.claims = batcher[ClaimRequest, claimed]{run: s.claimBatch, leaders: leaders}
 	s.publications = batcher[Publication, Published]{run: func(ctx context.Context, ps []Publication) ([]Published, error) {
 		return s.publishBatch(ctx, lockAll, ps)
@@ -112,7 +113,7 @@ func (s *Store) checkSchema(ctx context.Context) error {
 // Close waits for running transactions and closes the database.
 func (s *Store) Close() error { return s.db.Close() }
 
-// Ping reports whether the database can commit.
+// Ping reports whether the database begins and ends a write transaction.
 func (s *Store) Ping(ctx context.Context) error {
 	return s.db.UpdateRelaxed(ctx, "ping", func(tx *sqldb.Tx) error {
 		var now int64

@@ -46,7 +46,9 @@ func (s *Store) Submit(ctx context.Context, sub Submission) (Job, error) {
 		return Job{}, err
 	}
 	got, err := s.submissions.do(ctx, sub)
-	s.metrics.admissions.WithLabelValues(admission(got.err)).Inc()
+	if err == nil {
+		s.metrics.admissions.WithLabelValues(admission(got.err)).Inc()
+	}
 	if err = errors.Join(err, got.err); err != nil {
 		return Job{}, err
 	}

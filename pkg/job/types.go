@@ -123,7 +123,6 @@ type Published struct {
 	Accepted bool
 	Settle
 	Outgoing []Outgoing // to be given to Dispatch at once
-	JobEnded bool
 }
 
 // Ending is the end of an execution that did not succeed.
@@ -141,7 +140,6 @@ type Ended struct {
 	Accepted bool
 	Settle
 	Outgoing []Outgoing
-	JobEnded bool
 }
 
 // Outgoing is a message whose sending has been committed. It is leased: only the holder of Token may mark it.

@@ -32,6 +32,7 @@ type unit struct {
 	closed   []closedRow
 	outbox   []outboxRow
 	ended    []*jobRow // in this unit
+	died     bool      // a step has: whether its job ends with it must be decided on the locked job
 }
 
 var errNeedAccounts = errors.New("job: the accounts must be locked first")
@@ -167,7 +168,7 @@ func (u *unit) newID() string { return envelope.NewID(time.UnixMicro(u.now)) }
 
 // flush writes everything that has changed, sorted by identifier.
 func (u *unit) flush() error {
-	if len(u.ended) > 0 && !u.accounts {
+	if (u.died || len(u.ended) > 0) && !u.accounts {
 		return errNeedAccounts
 	}
 	for _, j := range u.ended {
@@ -185,7 +186,7 @@ func (u *unit) flush() error {
 	add(&w, "insert_steps", u.newSteps)
 	add(&w, "close_attempts", u.closed)
 	add(&w, "insert_attempts", u.opened)
-	add(&w, "insert_outbox", u.outbox)
+	add(&w, "insert_outbox", slices.DeleteFunc(u.outbox, func(r outboxRow) bool { return r.dropped }))
 	return w.run(u)
 }
 

@@ -94,8 +94,8 @@ type Attempt struct {
 // Filter selects jobs, newest first.
 type Filter struct {
 	Tenant string // required
-	Target string
-	State  State  // a stored one: Waiting, Queued for "not ended", or an ended one
+	Target string // only this target's
+	State  State  // Waiting or an ended state; any other means "neither waiting nor ended"; empty: all
 	Limit  int    // 1 to 500; zero means 50
 	Cursor string // what the previous page returned
 }

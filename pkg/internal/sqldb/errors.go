@@ -8,6 +8,9 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
+// ErrUnknown is matched when a commit was asked for and its answer was lost: the transaction may have happened.
+var ErrUnknown = errors.New("the outcome of the commit is unknown")
+
 // Transient reports whether running the same transaction again may succeed: the database has undone it because
 // of others. A commit whose answer was lost is not among these: its outcome is unknown.
 func Transient(err error) bool {

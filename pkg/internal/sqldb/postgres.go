@@ -150,8 +150,13 @@ func (r pgRows) Close() {
 
 func (s *pgSession) commit(ctx context.Context) error {
 	if s.begin == nil {
-		if _, err := s.conn.Exec(ctx, "COMMIT"); err != nil {
+		tag, err := s.conn.Exec(ctx, "COMMIT")
+		if err != nil {
 			return err
+		}
+		if tag.String() != "COMMIT" { // a statement's error was not passed on
+			s.done()
+			return errors.New("the transaction had failed and was rolled back")
 		}
 	}
 	s.done()

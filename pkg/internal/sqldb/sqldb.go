@@ -149,8 +149,10 @@ func (db *DB) once(ctx context.Context, name string, m mode, fn func(*Tx) error)
 	if err := fn(&Tx{dialect: db.dialect, session: s}); err != nil {
 		return err
 	}
-	if err := s.commit(ctx); err != nil {
+	if err := s.commit(ctx); Transient(err) {
 		return fmt.Errorf("commit %s: %w", name, err)
+	} else if err != nil {
+		return fmt.Errorf("commit %s: %w: %w", name, ErrUnknown, err)
 	}
 	return nil
 }

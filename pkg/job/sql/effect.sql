@@ -17,13 +17,13 @@ SELECT step, state FROM await WHERE effect = $1 FOR UPDATE
 UPDATE await SET state = 'parked', deadline = $3 WHERE effect = $1 AND step = $2
 
 -- name: settle_await
-UPDATE await SET state = 'settled' WHERE effect = $1
+UPDATE await SET state = 'settled', seen = COALESCE((SELECT MAX(i.at) FROM inbox i WHERE i.effect = $1), seen) WHERE effect = $1
 
 -- name: overdue_awaits
-SELECT effect FROM await WHERE state = 'parked' AND deadline <= (SELECT now_us()) AND deadline > 0 ORDER BY deadline LIMIT 100
+SELECT effect FROM await WHERE state = 'parked' AND deadline <= (SELECT now_us()) ORDER BY deadline LIMIT 100
 
 -- name: insert_event
 INSERT INTO inbox (provider, event, effect, body, at) VALUES ($1, $2, $3, $4, now_us()) ON CONFLICT (provider, event) DO NOTHING
 
--- name: read_events
-SELECT body FROM inbox WHERE effect = $1 ORDER BY at DESC LIMIT 1
+-- name: unseen_events
+SELECT i.body FROM inbox i WHERE i.effect = $1 AND i.at > (SELECT w.seen FROM await w WHERE w.effect = $1) ORDER BY i.at DESC LIMIT 1

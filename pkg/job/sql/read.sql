@@ -32,7 +32,7 @@ ORDER BY j.id DESC LIMIT $3
 SELECT j.id, j.tenant, t.name, j.version, j.state, j.code, j.sentence, j.gaps, j.result, j.recovered, j.rev, j.created_at, j.ended_at,
 	t.current_job
 FROM job j JOIN target t ON t.id = j.target
-WHERE t.tenant = $1 AND t.name = $4 AND j.id < $2
+WHERE t.tenant = $1 AND t.name = $4 AND j.id < $2 AND ($5 = '' OR j.state = $5)
 ORDER BY j.id DESC LIMIT $3
 
 -- name: seq

@@ -154,6 +154,7 @@ CREATE TABLE outbox (
 	created_at BIGINT NOT NULL
 );
 CREATE INDEX outbox_ready ON outbox (ready_at);
+CREATE INDEX outbox_step ON outbox (step);
 CREATE INDEX outbox_failed ON outbox (queue, grp, id) WHERE failures > 0;
 
 CREATE TABLE inbox (
@@ -181,7 +182,8 @@ CREATE TABLE await (
 	effect   TEXT PRIMARY KEY,
 	step     TEXT NOT NULL,
 	state    TEXT NOT NULL, -- open, parked or settled
-	deadline BIGINT NOT NULL DEFAULT 0
+	deadline BIGINT NOT NULL DEFAULT 0,
+	seen     BIGINT NOT NULL DEFAULT 0 -- when the last event that an execution was given came
 );
 CREATE INDEX await_deadline ON await (deadline) WHERE state = 'parked';
 
