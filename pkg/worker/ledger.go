@@ -47,7 +47,7 @@ func (l *ledger) Claim(ctx context.Context, m pool.Message) (pool.Grant, error) 
 	}
 	c, err := l.store.Claim(ctx, job.ClaimRequest{
 		Step: body.Step, Tenant: body.Tenant, Emission: body.Emission,
-		Stage: l.settings.Stage.Name, Worker: l.worker, Lease: l.settings.Stage.Durations.Lease,
+		Stage: l.settings.Stage.Name, Worker: l.worker, Lease: l.lease(time.Since(m.ReceivedAt)),
 		MaxCrashes: l.settings.Stage.Retry.Crashes, ReceivesAtLimit: l.atLimit(m),
 	})
 	if refused, ok := errors.AsType[*job.ClaimRefused](err); ok {
@@ -61,6 +61,18 @@ func (l *ledger) Claim(ctx context.Context, m pool.Message) (pool.Grant, error) 
 		Attempt: c.Attempt, Lease: c.Lease, Value: newHeld(c, m, l.atLimit(m)),
 		IDs: map[string]string{"job": c.Job, "step": c.Step, "version": fmt.Sprint(c.Version)},
 	}, nil
+}
+
+// leaseLead is how much sooner the record's lease ends than the queue shows the message again.
+const leaseLead = 500 * time.Millisecond
+
+// lease is how long a claim lasts that is made some time after its message was received. It ends before the queue
+// shows the message again: otherwise the next owner after a crash would come too early, be refused as held, and
+// have burnt one of the few receives that a message has. A claim that took very long keeps most of its lease
+// nevertheless, so that it can be renewed.
+func (l *ledger) lease(sinceReceive time.Duration) time.Duration {
+	whole := l.settings.Stage.Durations.Lease
+	return max(whole*3/4, whole-sinceReceive-leaseLead)
 }
 
 func (l *ledger) atLimit(m pool.Message) bool {
