@@ -42,7 +42,7 @@ func TestWorkOfADeadOwnerIsNeverRefusedAsHeld(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer store.Close()
+		defer func() { _ = store.Close() }()
 		first, err := stage.Pipeline{s}.First("test")
 		if err != nil {
 			t.Fatal(err)
