@@ -21,7 +21,8 @@ const maxBatchTime = 30 * time.Second
 // one batch, so there is no goroutine to own.
 type batcher[Req, Res any] struct {
 	run     func(context.Context, []Req) ([]Res, error)
-	leaders int // transactions at a time; at least 1
+	leaders int            // transactions at a time; at least 1
+	orphan  func(Req, Res) // undoes what was done for a caller that has gone meanwhile; nil: nothing need be
 
 	mu      sync.Mutex
 	waiting []*call[Req, Res]
@@ -32,6 +33,7 @@ type call[Req, Res any] struct {
 	req  Req
 	done chan answer[Res] // of size 1
 	lead chan struct{}    // of size 1: it is this caller's turn to lead
+	gone bool             // nobody waits for the answer any more; guarded by batcher.mu
 }
 
 type answer[Res any] struct {
@@ -53,13 +55,18 @@ func (b *batcher[Req, Res]) do(ctx context.Context, req Req) (Res, error) {
 	case <-c.lead:
 		b.serve(ctx, b.take())
 		b.passOn()
-		a := <-c.done
+		a := <-c.done // ours was in this batch, or another leader has it and bounds it
 		return a.res, a.err
 	case a := <-c.done:
 		b.abandon(c) // another leader has run it: the turn to lead goes on to the next
 		return a.res, a.err
 	case <-ctx.Done():
 		b.abandon(c)
+		select {
+		case a := <-c.done: // it came at the same moment
+			return a.res, a.err
+		default:
+		}
 		var none Res
 		return none, context.Cause(ctx)
 	}
@@ -96,12 +103,26 @@ func (b *batcher[Req, Res]) passOnLocked() {
 func (b *batcher[Req, Res]) abandon(c *call[Req, Res]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	c.gone = true
 	if i := slices.Index(b.waiting, c); i >= 0 {
 		b.waiting = slices.Delete(b.waiting, i, i+1)
 	}
 	if len(c.lead) > 0 {
 		<-c.lead
 		b.passOnLocked()
+	}
+}
+
+// answer gives a caller its result, or undoes it if the caller has gone.
+func (b *batcher[Req, Res]) answer(c *call[Req, Res], a answer[Res]) {
+	b.mu.Lock()
+	gone := c.gone
+	if !gone {
+		c.done <- a
+	}
+	b.mu.Unlock()
+	if gone && a.err == nil && b.orphan != nil {
+		b.orphan(c.req, a.res)
 	}
 }
 
@@ -123,11 +144,11 @@ func (b *batcher[Req, Res]) serve(ctx context.Context, batch []*call[Req, Res]) 
 	switch {
 	case err == nil:
 		for i, c := range batch {
-			c.done <- answer[Res]{res: res[i]}
+			b.answer(c, answer[Res]{res: res[i]})
 		}
 	case len(batch) == 1 || errors.Is(err, sqldb.ErrUnknown): // what may have happened must not happen twice
 		for _, c := range batch {
-			c.done <- answer[Res]{err: err}
+			b.answer(c, answer[Res]{err: err})
 		}
 	default: // one of them may be at fault: each alone
 		for i := range batch {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/outcome"
 )
 
 // Reasons of refused claims, fit for a metric label; an ended step's is its state.
@@ -61,6 +63,21 @@ func (s *Store) claimBatch(ctx context.Context, rs []ClaimRequest) ([]claimed, e
 		return nil
 	})
 	return got, err
+}
+
+// releaseOrphan gives back a step that was claimed for a caller who has stopped waiting: nobody would run it, and the
+// end of its lease would count as a crash. If it fails, that is what happens.
+func (s *Store) releaseOrphan(_ ClaimRequest, got claimed) {
+	if got.refused != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), maxBatchTime)
+	defer cancel()
+	v := outcome.Of(outcome.ErrDraining)
+	end := Ending{Claim: got.claim, Verdict: v, Action: outcome.Action{Do: outcome.Release, Reason: v.Reason}}
+	if ended, err := s.End(ctx, end); err == nil {
+		s.hand(ended.Outgoing)
+	}
 }
 
 func (u *unit) claim(r ClaimRequest) claimed {

@@ -2,9 +2,11 @@ package job_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/job"
@@ -168,4 +170,35 @@ type sizer func(int)
 func (s sizer) Send(_ context.Context, rows []job.Outgoing) []error {
 	s(len(rows))
 	return make([]error, len(rows))
+}
+
+// silent never answers until it is told to stop.
+type silent struct{}
+
+func (silent) Send(ctx context.Context, rows []job.Outgoing) []error {
+	<-ctx.Done()
+	errs := make([]error, len(rows))
+	for i := range errs {
+		errs[i] = ctx.Err()
+	}
+	return errs
+}
+
+func TestASilentQueueIsGivenUpWhenTheLeaseOfItsRowsEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, open(t, freshURL(t, "sqlite"), job.Options{}))
+		if _, err := f.s.Submit(f.ctx, f.submission("talk")); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now()
+		if err := f.s.Dispatch(f.ctx, silent{}, f.s.Handed()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("error %v", err)
+		}
+		if took := time.Since(at); took != 10*time.Second {
+			t.Fatalf("gave up after %v", took)
+		}
+		if f.unsent() != 1 {
+			t.Fatal("the row is gone")
+		}
+	})
 }

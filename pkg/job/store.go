@@ -75,7 +75,7 @@ func Open(ctx context.Context, url string, opt Options) (*Store, error) {
 	}
 	// Submissions queue for the accounts anyway.
 	s.submissions = batcher[Submission, submitted]{run: s.submitBatch, leaders: 1}
-	s.claims = batcher[ClaimRequest, claimed]{run: s.claimBatch, leaders: leaders}
+	s.claims = batcher[ClaimRequest, claimed]{run: s.claimBatch, leaders: leaders, orphan: s.releaseOrphan}
 	s.publications = batcher[Publication, Published]{run: func(ctx context.Context, ps []Publication) ([]Published, error) {
 		return s.publishBatch(ctx, lockAll, ps)
 	}, leaders: leaders}
