@@ -186,8 +186,9 @@ func (c child) settle(m Received, s job.Settle) error {
 		return c.host.Call("Host.Delete", m.Receipt, &ok)
 	case job.Hide:
 		return c.host.Call("Host.Hide", Hidden{m.Receipt, s.After}, &ok)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // handle is the stage's work: an effect that cannot be undone, now and then a failure, and an output.

@@ -20,6 +20,7 @@ func (s *Store) End(ctx context.Context, e Ending) (Ended, error) {
 		l.level = lockAllPaid
 	case outcome.Park:
 		l.effect = e.Verdict.Effect
+	default: // nothing more to lock
 	}
 	var got Ended
 	err := s.update(ctx, "end", l, func(u *unit) error {
@@ -65,8 +66,9 @@ func (u *unit) end(e Ending) (Settle, bool, error) {
 	case outcome.Park:
 		u.closeAttempt(s, string(kind), reason, false, e.Timings)
 		return u.park(s, e.Verdict)
+	default:
+		return u.drop(s, e)
 	}
-	return u.drop(s, e)
 }
 
 // drop is the end of work that its owner must not touch any more. A handler that has returned frees its step,

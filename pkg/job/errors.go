@@ -7,17 +7,17 @@ import (
 )
 
 var (
-	// ErrVersionConflict: this version of the target exists with other bytes (HTTP 409).
+	// ErrVersionConflict means that this version of the target exists with other bytes (HTTP 409).
 	ErrVersionConflict = errors.New("this version exists with other content")
-	// ErrIdempotencyMismatch: the idempotency key was used with another request (HTTP 422).
+	// ErrIdempotencyMismatch means that the idempotency key was used with another request (HTTP 422).
 	ErrIdempotencyMismatch = errors.New("the idempotency key belongs to another request")
-	// ErrNotFound: no such thing, or not the caller's (HTTP 404).
+	// ErrNotFound means no such thing, or not the caller's (HTTP 404).
 	ErrNotFound = errors.New("not found")
-	// ErrEnded: the job or step has ended in a way that forbids the change.
+	// ErrEnded means that the job or step has ended in a way that forbids the change.
 	ErrEnded = errors.New("already ended")
 	// ErrInvalidPublication means that a publication can never be accepted: the stage's output is at fault.
 	ErrInvalidPublication = errors.New("invalid publication")
-	// ErrNotOwner: the claim does not own its step any more.
+	// ErrNotOwner means that the claim does not own its step any more.
 	ErrNotOwner = errors.New("the claim does not own its step")
 )
 

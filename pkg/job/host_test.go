@@ -238,7 +238,7 @@ func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 // kill ends the process and waits until it is gone.
 func (p *process) kill() {
 	p.signal(syscall.SIGKILL)
-	<-p.done
+	<-p.done //nolint:errcheck // it was killed, which its exit status says
 }
 
 // stop gates children at a point: reached tells that one is there, release lets all go on.

@@ -182,7 +182,7 @@ func (m *machine) claim(t *rapid.T) {
 	switch may := !older && (s.state == "queued" || s.state == "running" && s.expired); {
 	case !may && !refused:
 		t.Fatalf("claimed a step that is %s (older %v)", s.state, older)
-	case !may && live && !older && no.Do != job.Hide, !may && !(live && !older) && no.Do != job.Delete:
+	case !may && live && !older && no.Do != job.Hide, !may && (!live || older) && no.Do != job.Delete:
 		t.Fatalf("refusal %+v of a step that is %s (older %v)", no.Settle, s.state, older)
 	case !may:
 		return

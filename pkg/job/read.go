@@ -222,6 +222,7 @@ func (j *Job) derive() {
 				return
 			}
 		}
+	default: // an end is what it is
 	}
 }
 

@@ -96,10 +96,6 @@ func (s *stepRow) ended() bool {
 // live reports whether an owner holds the step at the moment now. Running without a lease is not living.
 func (s *stepRow) live(now int64) bool { return s.State == stepRunning && s.LeaseEnd > now }
 
-func (s *stepRow) route() Route {
-	return Route{Stage: s.Stage, Queue: s.Queue, DLQ: s.DLQ, FIFO: s.FIFO == 1, Join: s.IsJoin == 1}
-}
-
 type jobRow struct {
 	ID        string  `json:"id"`
 	Tenant    string  `json:"-"`

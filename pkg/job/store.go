@@ -38,7 +38,7 @@ func (o Options) validate() error {
 	return nil
 }
 
-// ErrSchema: the database has not been migrated to what this program needs.
+// ErrSchema means that the database has not been migrated to what this program needs.
 var ErrSchema = errors.New("the database schema is older than this program: migrate it first")
 
 // Store is the record. Safe for concurrent use by many goroutines, and by many processes on one database.

@@ -31,7 +31,7 @@ const (
 // retrySoon is what a submitter is told to wait when only other jobs stand in the way.
 const retrySoon = 30 * time.Second
 
-// ErrVersionOlder: a newer version of the target has already been taken in, so this one would be superseded.
+// ErrVersionOlder means that a newer version of the target has already been taken in, so this one would be superseded.
 var ErrVersionOlder = errors.New("a newer version of this target has been taken in")
 
 // Submit admits a job: when it returns nil the job, its charge and its first message are durable. The same version

@@ -82,7 +82,7 @@ func TestARefusedSubmissionFreesItsIdempotencyKey(t *testing.T) {
 		running := f.submit(f.submission("a"))
 		sub := f.submission("b")
 		sub.IdempotencyKey, sub.BodyHash = "k", "h"
-		f.declined(sub, job.RefusedInFlight)
+		_ = f.declined(sub, job.RefusedInFlight)
 		if err := f.s.Cancel(f.ctx, "acme", running.ID, "test"); err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestAVersionOlderThanWhatWasTakenInIsRefused(t *testing.T) {
 func TestAdmissionNamesWhatStandsInTheWay(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		f.limit(job.Account{Tenant: "acme", MaxInFlight: 2, DailyCap: 12})
-		f.declined(f.submission("a"), job.RefusedBalance)
+		_ = f.declined(f.submission("a"), job.RefusedBalance)
 		f.grant("g1", 100)
 		f.submit(f.submission("a"))
 		f.submit(f.submission("b"))
@@ -193,7 +193,7 @@ func TestAboveTheSoftLimitJobsWaitAndAboveTheHardOneTheyAreRefused(t *testing.T)
 			first := f.submit(f.submission("a"))
 			second := f.submit(f.submission("b"))
 			f.state(second.ID, job.Waiting)
-			f.declined(f.submission("c"), job.RefusedCapacity)
+			_ = f.declined(f.submission("c"), job.RefusedCapacity)
 			if n := len(f.queues.all()); n != 1 {
 				t.Fatalf("%d messages, want only the first job's", n)
 			}

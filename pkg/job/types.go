@@ -69,6 +69,7 @@ type Renewal struct {
 // Do is what becomes of the message at hand.
 type Do string
 
+// What a message's fate may be.
 const (
 	Delete     Do = "delete"     // the record has what it needs, or wants no more of it
 	Hide       Do = "hide"       // let it come back after Settle.After

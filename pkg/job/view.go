@@ -9,6 +9,7 @@ import (
 // State is what a person is told about a job or a step.
 type State string
 
+// The states; those of a step are among them.
 const (
 	Waiting           State = "waiting_for_capacity"
 	Queued            State = "queued"
@@ -29,8 +30,9 @@ func (s State) Ended() bool {
 	switch s {
 	case Completed, CompletedWithGaps, Rejected, Failed, Cancelled, Superseded:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // Reason explains a state: a bounded code for programs, a sentence for the submitter.

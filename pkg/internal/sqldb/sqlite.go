@@ -187,7 +187,7 @@ func (s *liteSession) exec(ctx context.Context, all []Statement) ([]int64, error
 }
 
 func (s *liteSession) run(ctx context.Context, text string, args []any) (int64, error) {
-	st, err := s.stmt(ctx, text)
+	st, err := s.stmt(ctx, text) //nolint:sqlclosecheck // the connection keeps its statements
 	if err != nil {
 		return 0, err
 	}
@@ -199,11 +199,11 @@ func (s *liteSession) run(ctx context.Context, text string, args []any) (int64, 
 }
 
 func (s *liteSession) query(ctx context.Context, q Statement) (rows, error) {
-	st, err := s.stmt(ctx, q.Text)
+	st, err := s.stmt(ctx, q.Text) //nolint:sqlclosecheck // the connection keeps its statements
 	if err != nil {
 		return nil, err
 	}
-	r, err := st.QueryContext(context.WithoutCancel(ctx), q.Args...)
+	r, err := st.QueryContext(context.WithoutCancel(ctx), q.Args...) //nolint:rowserrcheck // Tx.Query asks
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrMissing: no Postgres is installed here.
+// ErrMissing means that no Postgres is installed here.
 var ErrMissing = errors.New("no initdb found: install the package postgresql")
 
 // Cluster is one running server. Not safe for concurrent Stop and Start.
