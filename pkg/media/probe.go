@@ -84,8 +84,7 @@ func (r Runner) Probe(ctx context.Context, path string) (Declared, error) {
 	out, err := r.Run(limited, "ffprobe", "-v", "error", "-protocol_whitelist", "file",
 		"-format_whitelist", strings.Join(Demuxers, ","), "-max_streams", strconv.Itoa(MaxStreams),
 		"-of", "json", "-show_format", "-show_streams", "-i", r.Local(path))
-	var exit *ExitError
-	if errors.As(err, &exit) && !errors.Is(err, ErrLimit) {
+	if GaveUp(err) {
 		return Declared{}, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -47,15 +48,17 @@ var (
 	ErrMissing = errors.New("tool is not installed")
 	ErrLimit   = errors.New("tool exceeded its limits")
 	ErrOutput  = errors.New("tool's answer cannot be used")
+	ErrMachine = errors.New("tool was stopped by the machine or a person")
 )
 
-// ExitError is a tool that ended by itself with a failure. It matches ErrLimit when a limit ended it.
+// ExitError is a tool that ran and failed. It matches ErrLimit when one of its limits ended it, and
+// ErrMachine when it was killed from outside or its disk was full; either way its input may be sound.
 type ExitError struct {
 	Tool   string
 	Code   int            // exit code; -1 when a signal ended it
 	Signal syscall.Signal // 0 when it exited
 
-	overCPU bool
+	overCPU, fullDisk bool
 }
 
 // Error implements error.
@@ -66,10 +69,37 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("%s exited with %d", e.Tool, e.Code)
 }
 
-// Is reports a limit as the cause: the kernel sends a signal at the limit, but some tools catch the one for
-// CPU time and exit.
+// Is tells limits and the machine apart from what the tool made of its input.
 func (e *ExitError) Is(target error) bool {
-	return target == ErrLimit && (e.overCPU || e.Signal == syscall.SIGXCPU || e.Signal == syscall.SIGXFSZ)
+	switch target {
+	case ErrLimit:
+		return e.limited()
+	case ErrMachine:
+		return !e.limited() && (e.killed() || e.fullDisk)
+	}
+	return false
+}
+
+// limited: the kernel sends a signal at a limit, but some tools catch the one for CPU time and exit.
+func (e *ExitError) limited() bool {
+	return e.overCPU || e.Signal == syscall.SIGXCPU || e.Signal == syscall.SIGXFSZ
+}
+
+// crashes are the signals that a tool brings upon itself; all others are sent.
+var crashes = []syscall.Signal{syscall.SIGSEGV, syscall.SIGABRT, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGSYS}
+
+// signalled is what ffmpeg exits with after a signal that it caught (its source, ffmpeg.c, main).
+const signalled = 255
+
+func (e *ExitError) killed() bool {
+	return e.Signal != 0 && !slices.Contains(crashes, e.Signal) || e.Tool == "ffmpeg" && e.Code == signalled
+}
+
+// GaveUp reports a tool that ended by itself over its input, by failing or by crashing: it would do so again.
+// What it wrote until then may be of use.
+func GaveUp(err error) bool {
+	var exit *ExitError
+	return errors.As(err, &exit) && !exit.limited() && !errors.Is(exit, ErrMachine)
 }
 
 // Runner starts tools. The zero value runs in the current folder with the default limits. It may be copied,
@@ -160,8 +190,21 @@ func (r Runner) exitError(tool string, state *os.ProcessState, err error) error 
 		exit.Signal = status.Signal()
 	}
 	limit := orDefault(r.Limits.CPU, DefaultCPU)
+	exit.fullDisk = isFull(r.Dir)
 	exit.overCPU = state.UserTime()+state.SystemTime() >= limit*3/4 // the kernel limits by a coarser account than it reports
 	return exit
+}
+
+// leastSpace is more than a tool buffers: a disk with less left may have failed its last write.
+const leastSpace = 1 << 20
+
+// isFull asks the disk rather than the tool: what a tool says may be a file's own words.
+func isFull(dir string) bool {
+	var disk unix.Statfs_t
+	if dir == "" {
+		dir = "."
+	}
+	return unix.Statfs(dir, &disk) == nil && int64(disk.Bavail)*disk.Bsize < leastSpace
 }
 
 // environment is all that tools see of ours: no credentials, one thread where a tool would take all cores.

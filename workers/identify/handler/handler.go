@@ -89,11 +89,10 @@ func (h identify) look(ctx context.Context, t task) (evidence, error) {
 	return seen, errors.Join(screenErr, voiceErr)
 }
 
-// isSenseless reports a tool that ran and gave up by itself, or hit its limits: it would do so again. One that
-// was killed may do better next time.
+// isSenseless reports a tool that gave up by itself, hit its limits or answered nonsense: it would do so again.
+// One that was killed may do better next time.
 func isSenseless(err error) bool {
-	var exit *media.ExitError
-	return errors.Is(err, media.ErrLimit) || errors.As(err, &exit) && exit.Signal == 0
+	return media.GaveUp(err) || errors.Is(err, media.ErrLimit) || errors.Is(err, media.ErrOutput)
 }
 
 func measureVoices(ctx context.Context, t task, tools media.Runner) (media.Pitches, error) {

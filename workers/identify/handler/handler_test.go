@@ -271,8 +271,10 @@ func TestAToolThatWasKilledIsTriedAgain(t *testing.T) {
 	for err, want := range map[error]bool{
 		&media.ExitError{Tool: "tesseract", Code: 1}:                           true,
 		&media.ExitError{Tool: "tesseract", Code: -1, Signal: syscall.SIGXCPU}: true,
+		&media.ExitError{Tool: "tesseract", Code: -1, Signal: syscall.SIGSEGV}: true,
 		&media.ExitError{Tool: "tesseract", Code: -1, Signal: syscall.SIGKILL}: false,
-		media.ErrMissing: false, outcome.ErrDraining: false,
+		&media.ExitError{Tool: "tesseract", Code: -1, Signal: syscall.SIGTERM}: false,
+		media.ErrOutput: true, media.ErrMissing: false, outcome.ErrDraining: false,
 	} {
 		if got := isSenseless(err); got != want {
 			t.Errorf("%v: senseless %v", err, got)

@@ -48,12 +48,12 @@ func judge(declared media.Declared, d decoded) (recording.Facts, []outcome.Gap, 
 	return facts, gaps(declared, d, facts), nil
 }
 
-// ours returns a failure that says nothing about the file: a missing tool, an ended context. A tool that ran and gave up does
-// say something about it, unless a limit stopped it.
+// ours returns a failure that says nothing about what can be decoded: a missing or killed tool, a full disk, an
+// ended context, a limit. It ends the attempt even if the other stream is well: a recording must not lose its
+// sound or picture to the machine.
 func ours(d decoded) error {
 	for _, err := range []error{d.soundErr, d.pictureErr} {
-		var exit *media.ExitError
-		if err != nil && (!errors.As(err, &exit) || errors.Is(err, media.ErrLimit)) {
+		if err != nil && !media.GaveUp(err) {
 			return err
 		}
 	}

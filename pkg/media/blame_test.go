@@ -1,0 +1,63 @@
+package media
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// stand puts a script in the place of a tool; $REAL is the tool.
+func stand(t *testing.T, tool, script string) {
+	t.Helper()
+	real, err := exec.LookPath(tool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, tool), []byte("#!/bin/sh\nREAL="+real+"\n"+script+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+func TestAFailureIsBlamedOnTheInputTheLimitOrTheMachine(t *testing.T) {
+	for name, c := range map[string]struct {
+		dir, script           string
+		gaveUp, limit, outage bool
+	}{
+		"exit":                {"", "exit 3", true, false, false},
+		"crash":               {"", "kill -SEGV $$", true, false, false},
+		"abort":               {"", "kill -ABRT $$", true, false, false},
+		"killed":              {"", "kill -KILL $$", false, false, true},
+		"terminated":          {"", "kill -TERM $$", false, false, true},
+		"limit of time":       {"", "kill -XCPU $$", false, true, false},
+		"limit of size":       {"", "kill -XFSZ $$", false, true, false},
+		"a disk without room": {"/proc", "exit 1", false, false, true},
+		"success":             {"", "exit 0", false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := shell(t, Runner{Dir: c.dir}, c.script)
+			if GaveUp(err) != c.gaveUp || errors.Is(err, ErrLimit) != c.limit || errors.Is(err, ErrMachine) != c.outage {
+				t.Errorf("%v: gave up %t, limit %t, machine %t", err, GaveUp(err), errors.Is(err, ErrLimit), errors.Is(err, ErrMachine))
+			}
+		})
+	}
+}
+
+func TestFFmpegThatCatchesASignalWasStillStopped(t *testing.T) {
+	stand(t, "ffmpeg", `$REAL "$@" & sleep 1; kill -TERM $!; wait $!`)
+	_, err := Runner{}.Run(t.Context(), "ffmpeg", "-v", "error", "-re", "-f", "lavfi", "-i", "testsrc2", "-f", "null", "-")
+	if !errors.Is(err, ErrMachine) || GaveUp(err) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestAKilledProbeSaysNothingAboutTheFile(t *testing.T) {
+	path := makeFile(t, "a.wav", tone(1)...)
+	stand(t, "ffprobe", "kill -KILL $$")
+	if _, err := (Runner{}).Probe(t.Context(), path); !errors.Is(err, ErrMachine) || errors.Is(err, ErrFormat) {
+		t.Fatalf("got %v", err)
+	}
+}

@@ -1,0 +1,49 @@
+package handler
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stagefleet/stagefleet/pkg/outcome"
+)
+
+// instead has a script run in the place of a tool; $REAL is the tool.
+func instead(t *testing.T, tool, script string) {
+	t.Helper()
+	real, err := exec.LookPath(tool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, tool), []byte("#!/bin/sh\nREAL="+real+"\n"+script+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+func TestAToolKilledFromOutsideCostsATryNotTheRecording(t *testing.T) {
+	content := film(t, "a.mp4", slices.Concat(picture, tone)...)
+	for name, script := range map[string]string{
+		"both":                    "kill -KILL $$",
+		"the one of the sound":    `case "$*" in *` + audioFile + `*) kill -KILL $$;; esac; exec $REAL "$@"`,
+		"the one of the picture":  `case "$*" in *poster*) kill -TERM $$;; esac; exec $REAL "$@"`,
+		"ffmpeg, which caught it": "exit 255",
+	} {
+		t.Run(name, func(t *testing.T) {
+			instead(t, "ffmpeg", script)
+			got, _ := ingested(t, content)
+			if got.Verdict.Kind != outcome.KindRetry || len(got.Gaps) != 0 {
+				t.Fatalf("ended %+v with %v", got.Verdict, got.Gaps)
+			}
+		})
+	}
+	t.Run("ffprobe", func(t *testing.T) {
+		instead(t, "ffprobe", "kill -KILL $$")
+		if got, _ := ingested(t, content); got.Verdict.Kind != outcome.KindRetry {
+			t.Fatalf("ended %+v", got.Verdict)
+		}
+	})
+}
