@@ -21,7 +21,7 @@ const (
 	extraWait = time.Second
 
 	// gatherSlots is how long a poller of a busy queue waits for a full batch of free slots before it asks for fewer messages.
-	gatherSlots = 2 * time.Millisecond
+	gatherSlots = 500 * time.Microsecond
 
 	// receiveSlack is what a receive may take beyond its long poll before it counts as hung.
 	receiveSlack = 9 * time.Second
