@@ -110,8 +110,8 @@ func (db *DB) Update(ctx context.Context, name string, fn func(*Tx) error) error
 	return db.retry(ctx, name, durable, fn)
 }
 
-// UpdateRelaxed is Update for what may be lost with the machine, though not with any process of ours: it does not wait
-// for the disk.
+// UpdateRelaxed is Update for what may be lost with the machine or with a crash of the database server, though not with a
+// process of ours: it does not wait for the disk.
 func (db *DB) UpdateRelaxed(ctx context.Context, name string, fn func(*Tx) error) error {
 	return db.retry(ctx, name, relaxed, fn)
 }
