@@ -291,6 +291,45 @@ func TestAnUploadThatBreaksOffMakesNoJob(t *testing.T) {
 	}
 }
 
+// patience is a connection that tells whether a deadline was set for the next read.
+type patience struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+}
+
+func (p *patience) SetReadDeadline(t time.Time) error {
+	p.deadline = t
+	return nil
+}
+
+// trickle is a body that comes byte by byte and counts the reads that could wait for ever.
+type trickle struct {
+	io.Reader
+	connection *patience
+	endless    int
+}
+
+func (r *trickle) Read(p []byte) (int, error) {
+	if !r.connection.deadline.After(time.Now()) {
+		r.endless++
+	}
+	r.connection.deadline = time.Time{}
+	return r.Reader.Read(p[:min(1, len(p))])
+}
+
+func TestNoPartOfAnUploadMayStallForEver(t *testing.T) {
+	b := setup(t)
+	contentType, body := form(t, field{"target", "", "Monday"}, field{"file", "a", "the bytes"}, field{"version", "", "3"})
+	connection := &patience{ResponseRecorder: httptest.NewRecorder()}
+	slow := &trickle{Reader: body, connection: connection}
+	request := httptest.NewRequest(http.MethodPost, "http://localhost/v1/jobs", slow)
+	request.Header.Set("Content-Type", contentType)
+	b.server.Config.Handler.ServeHTTP(connection, request)
+	if connection.Code != http.StatusAccepted || slow.endless != 0 {
+		t.Errorf("= %d %s; %d reads without a deadline", connection.Code, connection.Body, slow.endless)
+	}
+}
+
 func TestRefusalsOfTheRecordAreToldApart(t *testing.T) {
 	for name, c := range map[string]struct {
 		err    error
@@ -342,7 +381,8 @@ func TestOtherAddressesAndMethodsAreProblems(t *testing.T) {
 	}{
 		{http.MethodGet, "/", 404}, {http.MethodGet, "/v1/nothing", 404}, {http.MethodGet, "/v1/jobs/unknown", 404},
 		{http.MethodGet, "/v1/jobs/unknown/events", 404}, {http.MethodDelete, "/v1/jobs", 405}, {http.MethodPost, "/v1/stages", 405},
-		{http.MethodGet, "/v1/jobs?limit=0", 400}, {http.MethodGet, "/v1/jobs?limit=501", 400}, {http.MethodPost, "/v1/jobs", 415},
+		{http.MethodGet, "/v1/jobs?limit=0", 400}, {http.MethodGet, "/v1/jobs?limit=501", 400}, {http.MethodGet, "/v1/jobs?state=done", 400},
+		{http.MethodGet, "/v1/jobs?target=a&state=Completed", 400}, {http.MethodPost, "/v1/jobs", 415},
 	} {
 		request, _ := http.NewRequestWithContext(t.Context(), c.method, b.server.URL+c.path, nil)
 		response, err := http.DefaultClient.Do(request)
@@ -372,9 +412,8 @@ func TestPagesInABrowserCannotReachTheFleet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		response.Body.Close()
-		if response.StatusCode != http.StatusForbidden || len(b.submitted) != 0 {
-			t.Errorf("%s: %d", name, response.StatusCode)
+		if p := decode(t, response); response.StatusCode != http.StatusForbidden || p["code"] == nil || p["detail"] == nil || len(b.submitted) != 0 {
+			t.Errorf("%s: %d %v", name, response.StatusCode, p)
 		}
 	}
 }

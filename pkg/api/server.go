@@ -90,7 +90,7 @@ func NewServer(cfg Config) *Server {
 	} {
 		mux.HandleFunc(pattern, s.dispatch(methods))
 	}
-	s.handler = onlyLoopback(http.NewCrossOriginProtection().Handler(mux))
+	s.handler = Guard(mux)
 	return s
 }
 
@@ -159,26 +159,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, handle endpoint)
 	writeProblem(w, p)
 }
 
-// onlyLoopback refuses other names of this machine: a page in the user's browser can make any name lead here.
-func onlyLoopback(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !IsLoopback((&url.URL{Host: r.Host}).Hostname()) {
-			writeProblem(w, problem(http.StatusForbidden, "not_loopback", "Without keys, the fleet answers only under a loopback address."))
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// IsLoopback tells whether a host, without port, is this machine's loopback interface by its address or as localhost.
-func IsLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
-	filter := job.Filter{Tenant: Tenant, Target: query.Get("target"), State: job.State(query.Get("state")), Cursor: query.Get("cursor")}
+	state, err := ParseState(query.Get("state"))
+	if err != nil {
+		return err
+	}
+	filter := job.Filter{Tenant: Tenant, Target: query.Get("target"), State: state, Cursor: query.Get("cursor")}
 	if text := query.Get("limit"); text != "" {
 		limit, err := strconv.Atoi(text)
 		if err != nil || limit < 1 || limit > MaxPage {
@@ -195,6 +182,19 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 		page.Jobs = append(page.Jobs, s.placed(j))
 	}
 	return writeJSON(w, http.StatusOK, page)
+}
+
+// ParseState reads a state by which jobs are listed; an empty text is any state.
+func ParseState(text string) (job.State, error) {
+	switch state := job.State(text); state {
+	case "", job.Waiting, job.Queued, job.Running, job.Retrying, job.Paused, job.Awaiting:
+		return state, nil
+	default:
+		if state.Ended() {
+			return state, nil
+		}
+	}
+	return "", problem(http.StatusBadRequest, "state", "The state is none that a job can have, such as running, completed or failed.")
 }
 
 // MaxPage is the most jobs that one list holds.

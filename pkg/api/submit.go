@@ -70,13 +70,13 @@ func (u upload) hash() string {
 }
 
 func (s *Server) receive(w http.ResponseWriter, r *http.Request) (upload, error) {
-	r.Body = http.MaxBytesReader(w, r.Body, s.cfg.MaxUpload+maxOverhead)
+	body := &unstalled{r.Body, http.NewResponseController(w)}
+	r.Body = http.MaxBytesReader(w, body, s.cfg.MaxUpload+maxOverhead)
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return upload{}, problem(http.StatusUnsupportedMediaType, "not_multipart", "Send the recording as multipart/form-data in a field named file.")
 	}
 	var up upload
-	control := http.NewResponseController(w)
 	for {
 		part, err := parts.NextPart()
 		if errors.Is(err, io.EOF) {
@@ -85,7 +85,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) (upload, error)
 		if err != nil {
 			return upload{}, broken(err)
 		}
-		if err := s.take(&up, r, part, control); err != nil {
+		if err := s.take(&up, r, part); err != nil {
 			return upload{}, err
 		}
 	}
@@ -93,7 +93,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) (upload, error)
 }
 
 // take reads one field of the form.
-func (s *Server) take(up *upload, r *http.Request, part *multipart.Part, control *http.ResponseController) error {
+func (s *Server) take(up *upload, r *http.Request, part *multipart.Part) error {
 	var err error
 	switch part.FormName() {
 	case "target":
@@ -108,7 +108,7 @@ func (s *Server) take(up *upload, r *http.Request, part *multipart.Part, control
 			return problem(http.StatusBadRequest, "two_files", "Send one recording per request.")
 		}
 		up.name = path.Base(strings.ReplaceAll(part.FileName(), `\`, "/"))
-		up.object, err = s.keep(r, part, control)
+		up.object, err = s.keep(r, part)
 	default:
 		return problem(http.StatusBadRequest, "unknown_field", "The form's fields are file, target and version.")
 	}
@@ -116,28 +116,28 @@ func (s *Server) take(up *upload, r *http.Request, part *multipart.Part, control
 }
 
 // keep streams a file into the object store under a key of its own.
-func (s *Server) keep(r *http.Request, part io.Reader, control *http.ResponseController) (recording.Object, error) {
+func (s *Server) keep(r *http.Request, part io.Reader) (recording.Object, error) {
 	object, err := s.cfg.Objects.Create(r.Context(), "uploads/"+strings.ToLower(rand.Text())+"/source")
 	if err != nil {
 		return recording.Object{}, err
 	}
 	defer func() { _ = object.Abort() }()
-	limited := http.MaxBytesReader(nil, io.NopCloser(&unstalled{part, control}), s.cfg.MaxUpload)
+	limited := http.MaxBytesReader(nil, io.NopCloser(part), s.cfg.MaxUpload)
 	if _, err := io.CopyBuffer(struct{ io.Writer }{object}, limited, make([]byte, copyBuffer)); err != nil {
 		return recording.Object{}, broken(err)
 	}
 	return object.Commit()
 }
 
-// unstalled allows each read its own time, so that a long upload may go on and a dead one may not.
+// unstalled allows each read of a body its own time, so that a long upload may go on and a dead one may not.
 type unstalled struct {
-	io.Reader
+	io.ReadCloser
 	control *http.ResponseController
 }
 
 func (u *unstalled) Read(p []byte) (int, error) {
 	_ = u.control.SetReadDeadline(time.Now().Add(stallTimeout)) // unsupported only without a connection, where nothing stalls
-	return u.Reader.Read(p)
+	return u.ReadCloser.Read(p)
 }
 
 // broken states that a request did not arrive whole.
