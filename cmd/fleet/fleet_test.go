@@ -127,6 +127,21 @@ func TestWaitEndsWithTheExitCodeOfTheJobsEnd(t *testing.T) {
 	}
 }
 
+func TestAJobWhoseEndWasNotSeenIsNotPrintedAsEnded(t *testing.T) {
+	running := life(job.Completed)[0]
+	for want, err := range map[int]error{
+		exitUnreachable: fmt.Errorf("%w: connection refused", api.ErrUnreachable),
+		exitFailed:      &api.Problem{Status: http.StatusNotFound, Detail: "There is no such job."},
+	} {
+		var out bytes.Buffer
+		root := newRoot(func(string) string { return "" })
+		root.SetOut(&out)
+		if code := exitCode(printEnd(root, running, err)); code != want || out.Len() != 0 {
+			t.Errorf("%v = %d, want %d; printed %q", err, code, want, out.String())
+		}
+	}
+}
+
 func TestProgressInAPipeIsALinePerChangeThenTheOutcome(t *testing.T) {
 	f := newFront(t, life(job.Completed)...)
 	_, stdout, _ := f.command("watch", "j1")
@@ -226,7 +241,7 @@ func TestWhatTheFleetRefusesIsToldInItsOwnWords(t *testing.T) {
 
 func TestCommandLinesThatCannotBeUnderstood(t *testing.T) {
 	f := newFront(t, life(job.Completed)...)
-	for _, line := range []string{"bogus", "submit", "submit a b", "watch", "job", "jobs x", "stages --colour", "jobs --limit 0", "jobs --limit 501",
+	for _, line := range []string{"bogus", "submit", "submit a b", "watch", "job", "jobs x", "stages --colour", "jobs --limit 0", "jobs --limit 501", "jobs --state done", "jobs --target x --state Failed",
 		"submit x --version -1", "up now", "up --workers compile=99", "up --workers none=1", "up --workers compile", "up --beat 20s", "up --lease 1500ms"} {
 		if code, _, stderr := f.command(strings.Fields(line)...); code != exitUsage || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%q = %d %q", line, code, stderr)

@@ -18,13 +18,16 @@ func newJobs(getenv func(string) string) *cobra.Command {
 	var state string
 	cmd := &cobra.Command{
 		Use: "jobs", Short: "List jobs, newest first", Args: usage(cobra.NoArgs),
-		Long:    "jobs lists jobs, newest first; --json prints an array of them.",
+		Long: "jobs lists jobs, newest first; --json prints an array of them. A --state of work under way (queued, running,\n" +
+			"retrying, paused, awaiting_provider) lists all work under way.",
 		Example: "  fleet jobs\n  fleet jobs --target talk.mp4\n  fleet jobs --state failed --limit 500 --json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if filter.Limit < 1 || filter.Limit > api.MaxPage {
 				return usageError{fmt.Errorf("limit %d must be 1 to %d", filter.Limit, api.MaxPage)}
 			}
-			filter.State = job.State(state)
+			if filter.State, err = api.ParseState(state); err != nil {
+				return usageError{fmt.Errorf("state %q: %w", state, err)}
+			}
 			return c.ask(func(ctx context.Context, fleet *api.Client) error {
 				page, err := fleet.Jobs(ctx, filter)
 				if err != nil {

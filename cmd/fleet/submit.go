@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagefleet/stagefleet/pkg/api"
+	"github.com/stagefleet/stagefleet/pkg/job"
 )
 
 const submitHelp = `submit hands a recording to the fleet and prints its job. Only a regular file is taken.
@@ -57,7 +58,7 @@ func submit(ctx context.Context, cmd *cobra.Command, fleet *api.Client, request 
 		return err
 	case wait && asJSON:
 		last, err := fleet.Watch(ctx, j.ID, discard)
-		return errors.Join(err, printJSON(cmd, last), withoutResult(last))
+		return printEnd(cmd, last, err)
 	case asJSON:
 		return printJSON(cmd, j)
 	}
@@ -67,6 +68,14 @@ func submit(ctx context.Context, cmd *cobra.Command, fleet *api.Client, request 
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "Watch it with: fleet watch %s\n", j.ID)
 	return nil
+}
+
+// printEnd prints the ended job alone. A job whose end was not seen is not printed: it would be taken for an ended one.
+func printEnd(cmd *cobra.Command, last job.Job, err error) error {
+	if err != nil {
+		return err
+	}
+	return errors.Join(printJSON(cmd, last), withoutResult(last))
 }
 
 // openRegular opens what certainly is a file with bytes in it: a pipe could hang, a link could lead anywhere.
