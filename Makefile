@@ -36,7 +36,7 @@ $(GOLANGCI):
 	@mkdir -p build/tools
 	GOBIN=$(CURDIR)/build/tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VER)
 
-bench: 
+bench: ## measured comparisons, tables and files in build/bench (BENCH="sqsserver consumers store")
 	./scripts/bench.sh
 
 verify: ## what is generated or tidied is what is committed
