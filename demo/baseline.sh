@@ -6,7 +6,7 @@
 set -eu
 renice -n 10 $$ >/dev/null # as the stages run their tools
 in=file:$1
-open="-threads 1 -filter_threads 1 -protocol_whitelist file -max_pixels 8847360 -format_whitelist mov -f mov"
+open="-threads 1 -filter_threads 1 -max_error_rate 1 -protocol_whitelist file -max_pixels 8847360 -format_whitelist mov -f mov"
 quiet="-nostdin -hide_banner -nostats -y -loglevel error"
 formats=mov,matroska,avi,wav,mp3,ogg,flac,aac,mpegts,mpeg,flv
 export OMP_THREAD_LIMIT=1

@@ -3,6 +3,7 @@ package media
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,31 +41,57 @@ type Decoded struct {
 // are further options of the input.
 func (r Runner) input(path, demuxer string, seek ...string) []string {
 	args := []string{"-nostdin", "-hide_banner", "-nostats", "-y", "-loglevel", "repeat+level+info",
-		"-threads", "1", "-filter_threads", "1", "-protocol_whitelist", "file", "-format_whitelist", demuxer,
+		"-threads", "1", "-filter_threads", "1", "-max_error_rate", "1", "-protocol_whitelist", "file", "-format_whitelist", demuxer,
 		"-max_pixels", strconv.Itoa(MaxPixels), "-t", bound(MaxDuration)}
 	return append(append(args, seek...), "-f", demuxer, "-i", r.Local(path))
 }
 
 // DecodeAudio decodes the sound of a source into the WAV file out: mono, 16 kHz, at an even loudness, on the
-// source's own time line (missing parts are silent). It also returns the stretches that are not silent.
+// source's own time line (missing parts are silent). It also returns the stretches that are not silent. With an
+// error for which GaveUp holds, both describe what had been written until then, and the file can be read.
 func (r Runner) DecodeAudio(ctx context.Context, path, demuxer, out string) (Decoded, []recording.Span, error) {
 	args := append(r.input(path, demuxer), "-map", "0:a:0", "-vn", "-sn", "-dn", "-map_metadata", "-1", "-t", bound(MaxDuration),
 		"-af", "aresample=async=1:first_pts=0,aformat=channel_layouts=mono,loudnorm=I=-16:TP=-1.5:LRA=11,"+silence+",aresample="+strconv.Itoa(AudioRate),
 		"-c:a", "pcm_s16le", "-fflags", "+bitexact", "-f", "wav", "file:"+out)
 	result, err := r.Run(ctx, "ffmpeg", args...)
-	if err != nil {
+	if err != nil && !GaveUp(err) {
 		return Decoded{}, nil, err
 	}
-	info, err := os.Stat(filepath.Join(r.Dir, out))
-	if err != nil {
-		return Decoded{}, nil, fmt.Errorf("%w: no sound file", ErrOutput)
+	written, sealErr := seal(filepath.Join(r.Dir, out))
+	if sealErr != nil {
+		return Decoded{}, nil, errors.Join(err, sealErr)
 	}
-	length := time.Duration(max(0, info.Size()-audioHeader)) * time.Second / bytesPerSec
-	return Decoded{Duration: length, Errors: complaints(result.Stderr)}, speech(result.Stderr, length), nil
+	length := time.Duration(written) * time.Second / bytesPerSec
+	return Decoded{Duration: length, Errors: complaints(result.Stderr)}, speech(result.Stderr, length), err
+}
+
+// seal writes the true lengths into the header of a WAV file, which is still without them if its writer gave
+// up, and returns how many bytes of sound follow it.
+func seal(path string) (sound int64, err error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() <= audioHeader {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look at the sound: %w", errors.Unwrap(err)) // without its path
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return 0, fmt.Errorf("open the sound: %w", errors.Unwrap(err))
+	}
+	sound = info.Size() - audioHeader
+	_, err = f.WriteAt(binary.LittleEndian.AppendUint32(nil, uint32(info.Size()-8)), 4)
+	if err == nil {
+		_, err = f.WriteAt(binary.LittleEndian.AppendUint32(nil, uint32(sound)), audioHeader-4)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return 0, fmt.Errorf("finish the sound: %w", err)
+	}
+	return sound, nil
 }
 
 // DecodeVideo decodes every frame of a source and keeps up to three of them as JPEG files in Dir, spread
-// over the declared length.
+// over the declared length. With an error for which GaveUp holds, it returns what came until then.
 func (r Runner) DecodeVideo(ctx context.Context, path string, d Declared) (Decoded, []string, error) {
 	first, step := posterTimes(d)
 	args := append(r.input(path, d.Demuxer), "-map", "0:V:0", "-an", "-fps_mode", "passthrough", "-t", bound(MaxDuration), "-f", "null", "-",
@@ -72,10 +99,13 @@ func (r Runner) DecodeVideo(ctx context.Context, path string, d Declared) (Decod
 		"-vf", fmt.Sprintf("select='gte(t,%s+selected_n*%s)',%sscale='min(1280,iw)':-2", bound(first), bound(step), d.tone()),
 		"-q:v", "4", "-fflags", "+bitexact", "file:"+posterFormat, "-progress", "pipe:1")
 	result, err := r.Run(ctx, "ffmpeg", args...)
-	if err != nil {
+	if err != nil && !GaveUp(err) {
 		return Decoded{}, nil, err
 	}
-	posters, err := r.made(posterFormat, posterCount)
+	posters, lookErr := r.made(posterFormat, posterCount)
+	if lookErr != nil {
+		return Decoded{}, nil, lookErr
+	}
 	return Decoded{Duration: progress(result.Stdout), Errors: complaints(result.Stderr)}, posters, err
 }
 

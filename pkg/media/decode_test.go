@@ -1,7 +1,10 @@
 package media
 
 import (
+	"bytes"
+	"encoding/binary"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -182,4 +185,52 @@ func FuzzSpeech(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestWhatAToolWroteBeforeItGaveUpIsMeasuredAndReadable(t *testing.T) {
+	path := makeFile(t, "a.mp4", slices.Concat(picture(4), tone(4))...)
+	r := Runner{Dir: t.TempDir()}
+	declared, err := r.Probe(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The header of a WAV file is only finished at its end.
+	stand(t, "ffmpeg", `$REAL "$@"; for at in 4 40; do [ ! -e out.wav ] || printf '\377\377\377\377' | dd of=out.wav bs=1 seek=$at conv=notrunc 2>/dev/null; done; exit 1`)
+	sound, speech, err := r.DecodeAudio(t.Context(), path, declared.Demuxer, "out.wav")
+	if !GaveUp(err) || !near(sound.Duration, 4*second) || len(speech) != 1 {
+		t.Errorf("got %+v with %v, %v", sound, speech, err)
+	}
+	header, err := os.ReadFile(filepath.Join(r.Dir, "out.wav"))
+	if err != nil || binary.LittleEndian.Uint32(header[4:]) != uint32(len(header)-8) || binary.LittleEndian.Uint32(header[40:]) != uint32(len(header)-44) {
+		t.Errorf("the header is %x, %v", header[:44], err)
+	}
+	picture, posters, err := r.DecodeVideo(t.Context(), path, declared)
+	if !GaveUp(err) || !near(picture.Duration, 4*second) || len(posters) != 3 {
+		t.Errorf("got %+v with %v, %v", picture, posters, err)
+	}
+}
+
+func TestATooMuchDamagedStreamIsDecodedToItsEnd(t *testing.T) {
+	content, err := os.ReadFile(makeFile(t, "whole.mp4", slices.Concat(tone(8), []string{"-movflags", "+faststart"})...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ruin(content, 85)
+	d, _, err := Runner{Dir: t.TempDir()}.DecodeAudio(t.Context(), writeFile(t, "x.mp4", string(content)), "mov", "out.wav")
+	if err != nil || d.Errors < 100 {
+		t.Fatalf("got %+v, %v", d, err)
+	}
+}
+
+// ruin overwrites a share of what follows an MP4 file's index, in percent.
+func ruin(content []byte, percent int) {
+	dice := rand.New(rand.NewPCG(1, 1))
+	for at := bytes.Index(content, []byte("mdat")) + 4; at < len(content); at += 64 {
+		if dice.IntN(100) >= percent {
+			continue
+		}
+		for i := at; i < min(at+64, len(content)); i++ {
+			content[i] = byte(dice.Uint32())
+		}
+	}
 }

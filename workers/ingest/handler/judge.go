@@ -27,8 +27,8 @@ func judge(declared media.Declared, d decoded) (recording.Facts, []outcome.Gap, 
 		return recording.Facts{}, nil, err
 	}
 	facts := recording.Facts{
-		HasAudio: declared.Audio != nil && d.soundErr == nil && d.sound.Duration >= leastSound,
-		HasVideo: declared.Video != nil && d.pictureErr == nil && d.picture.Duration > 0,
+		HasAudio: declared.Audio != nil && d.sound.Duration >= leastSound,
+		HasVideo: declared.Video != nil && d.picture.Duration > 0,
 	}
 	switch {
 	case !facts.HasAudio && !facts.HasVideo:
@@ -75,7 +75,8 @@ func gaps(declared media.Declared, d decoded, facts recording.Facts) []outcome.G
 		facts.HasAudio && isShort(declared.Audio.Duration, d.sound.Duration) ||
 		facts.HasVideo && isShort(declared.Video.Duration, d.picture.Duration)
 	note(short, "cut_short", fmt.Sprintf("Only the first %s of %s could be read.", least(d, facts).Round(time.Second), declared.Duration.Round(time.Second)))
-	note(!short && max(d.sound.Errors, d.picture.Errors) > damageLines, "damaged", "Parts of the recording are damaged, so some words or pictures may be missing.")
+	damaged := max(d.sound.Errors, d.picture.Errors) > damageLines || facts.HasAudio && d.soundErr != nil || facts.HasVideo && d.pictureErr != nil
+	note(damaged && !short, "damaged", "Parts of the recording are damaged, so some words or pictures may be missing.")
 	return gaps
 }
 

@@ -39,11 +39,15 @@ func TestGapsAreWhatDidNotDecode(t *testing.T) {
 			m.Duration, m.Audio.Duration, m.Video.Duration = 0, 0, 0
 			d.sound.Duration = second
 		}, nil},
-		"a few complaints":    {func(_ *media.Declared, d *decoded) { d.sound.Errors = damageLines }, nil},
-		"many complaints":     {func(_ *media.Declared, d *decoded) { d.sound.Errors = damageLines + 1 }, []string{"damaged"}},
-		"sound cannot decode": {func(_ *media.Declared, d *decoded) { d.soundErr = &media.ExitError{Tool: "ffmpeg", Code: 1} }, []string{"audio_unreadable"}},
-		"sound is empty":      {func(_ *media.Declared, d *decoded) { d.sound.Duration = leastSound - 1 }, []string{"audio_unreadable"}},
-		"no sound":            {func(m *media.Declared, d *decoded) { m.Audio = nil; d.sound.Duration = 0 }, []string{"no_audio"}},
+		"a few complaints": {func(_ *media.Declared, d *decoded) { d.sound.Errors = damageLines }, nil},
+		"many complaints":  {func(_ *media.Declared, d *decoded) { d.sound.Errors = damageLines + 1 }, []string{"damaged"}},
+		"sound cannot decode": {func(_ *media.Declared, d *decoded) {
+			d.soundErr, d.sound.Duration = &media.ExitError{Tool: "ffmpeg", Code: 1}, 0
+		}, []string{"audio_unreadable"}},
+		"sound decoded, then its tool gave up":   {func(_ *media.Declared, d *decoded) { d.soundErr = &media.ExitError{Tool: "ffmpeg", Code: 69} }, []string{"damaged"}},
+		"picture decoded, then its tool gave up": {func(_ *media.Declared, d *decoded) { d.pictureErr = &media.ExitError{Tool: "ffmpeg", Code: 69} }, []string{"damaged"}},
+		"sound is empty":                         {func(_ *media.Declared, d *decoded) { d.sound.Duration = leastSound - 1 }, []string{"audio_unreadable"}},
+		"no sound":                               {func(m *media.Declared, d *decoded) { m.Audio = nil; d.sound.Duration = 0 }, []string{"no_audio"}},
 		"picture cannot decode": {func(_ *media.Declared, d *decoded) {
 			d.pictureErr, d.picture.Duration = &media.ExitError{Tool: "ffmpeg", Code: 1}, 0
 		}, []string{"video_unreadable"}},

@@ -47,3 +47,16 @@ func TestAToolKilledFromOutsideCostsATryNotTheRecording(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatWasDecodedIsKeptWhenAToolGivesUpInTheEnd(t *testing.T) {
+	content := film(t, "a.mp4", slices.Concat(picture, speech)...)
+	instead(t, "ffmpeg", `$REAL "$@"; exit 69`)
+	got, _ := ingested(t, content)
+	m := got.Output
+	if got.Verdict.Kind != outcome.KindDone || !slices.Equal(codes(got.Gaps), []string{"damaged"}) {
+		t.Fatalf("ended %+v with %v", got.Verdict, got.Gaps)
+	}
+	if m.Audio == nil || len(m.Speech) == 0 || len(m.Posters) != 3 || !m.Facts.HasVideo || m.Facts.DurationMs < 7900 {
+		t.Fatalf("got %+v", m)
+	}
+}
