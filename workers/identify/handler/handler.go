@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/media"
-	"github.com/stagefleet/stagefleet/pkg/outcome"
 	"github.com/stagefleet/stagefleet/pkg/provider"
 	"github.com/stagefleet/stagefleet/pkg/recording"
 	"github.com/stagefleet/stagefleet/pkg/worker"
@@ -35,9 +34,6 @@ func New(d worker.Deps) (worker.Handler[recording.Transcribed, recording.Identif
 
 // Handle implements worker.Handler.
 func (h identify) Handle(ctx context.Context, t task) (recording.Identified, error) {
-	if err := t.Input.Validate(); err != nil {
-		return recording.Identified{}, outcome.Quarantine("input_invalid", err)
-	}
 	out := recording.Identified{V: recording.Version, Transcribed: t.Input, Speakers: []recording.Speaker{}, LowerThirds: []recording.Banner{}}
 	turns := []recording.Turn{}
 	if t.Input.Count > 0 && t.Input.Media.Audio != nil { // else there is nobody to name

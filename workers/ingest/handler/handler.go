@@ -31,9 +31,6 @@ func New(worker.Deps) (worker.Handler[recording.Source, recording.Media], error)
 
 // Handle implements worker.Handler.
 func (ingest) Handle(ctx context.Context, t worker.Task[recording.Source]) (recording.Media, error) {
-	if err := t.Input.Validate(); err != nil {
-		return recording.Media{}, outcome.Quarantine("input_invalid", err)
-	}
 	path, err := t.Objects.Path(ctx, t.Input.Object)
 	if err != nil {
 		return recording.Media{}, fmt.Errorf("fetch the recording: %w", err)

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/stagefleet/stagefleet/pkg/media"
-	"github.com/stagefleet/stagefleet/pkg/outcome"
 	"github.com/stagefleet/stagefleet/pkg/provider"
 	"github.com/stagefleet/stagefleet/pkg/recording"
 	"github.com/stagefleet/stagefleet/pkg/worker"
@@ -36,9 +35,6 @@ func New(d worker.Deps) (worker.Handler[recording.Media, recording.Transcribed],
 
 // Handle implements worker.Handler.
 func (h transcribe) Handle(ctx context.Context, t worker.Task[recording.Media]) (recording.Transcribed, error) {
-	if err := t.Input.Validate(); err != nil {
-		return recording.Transcribed{}, outcome.Quarantine("input_invalid", err)
-	}
 	length := t.Input.Facts.DurationMs / 1000
 	t.Progress("seconds", 0, length)
 	heard := provider.Transcript{Engine: noEngine}
