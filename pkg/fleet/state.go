@@ -9,7 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/blob"
 )
+
+// unfinishedAge is how long after its last byte an unfinished object has no writer any more. Workers of a killed fleet may
+// still be draining; none of them is silent for so long.
+const unfinishedAge = time.Hour
 
 // ErrInUse is matched when another local fleet runs on the state directory.
 var ErrInUse = errors.New("another fleet runs here")
@@ -45,7 +52,12 @@ func openState(dir string) (*state, error) {
 		_ = lock.Close()
 		return nil, fmt.Errorf("lock the state directory: %w", err)
 	}
-	return &state{dir: dir, lock: lock}, nil
+	st := &state{dir: dir, lock: lock}
+	if err := st.sweepObjects(); err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	return st, nil
 }
 
 func writePID(lock *os.File) error {
@@ -65,6 +77,15 @@ func (s *state) sweep() error {
 		return fmt.Errorf("remove temporary files: %w", err)
 	}
 	return nil
+}
+
+// sweepObjects removes what uploads to a killed fleet, and its killed workers, have left unfinished.
+func (s *state) sweepObjects() error {
+	objects, err := blob.NewFolder(s.path("objects"))
+	if err != nil {
+		return fmt.Errorf("open the objects: %w", err)
+	}
+	return objects.Sweep(unfinishedAge)
 }
 
 const logLimit = 8 << 20
