@@ -51,4 +51,7 @@ func TestASecondSignalDoesNotWaitForTheDrain(t *testing.T) {
 		t.Fatal("still there five seconds after the second signal")
 	}
 	f.noneOf(family)
+	if code := f.process.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("exit code %d, want 130: it was not let drain", code)
+	}
 }

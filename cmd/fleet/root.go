@@ -136,7 +136,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, errNoResult):
 		return exitNoResult
-	case errors.Is(err, errInterrupted):
+	case errors.Is(err, errInterrupted), errors.Is(err, fleet.ErrKilled):
 		return exitInterrupted
 	case errors.Is(err, api.ErrUnreachable):
 		return exitUnreachable

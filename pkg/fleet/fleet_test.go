@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -33,6 +34,13 @@ func TestMain(m *testing.M) {
 		signal.Notify(terminated, syscall.SIGTERM)
 		<-terminated
 		os.Exit(0)
+	case "stubborn":
+		terminated := make(chan os.Signal, 1)
+		signal.Notify(terminated, syscall.SIGTERM)
+		_, _ = os.Stderr.WriteString("ready\n")
+		<-terminated
+		_, _ = os.Stderr.WriteString("not yet\n")
+		select {}
 	case "broken":
 		_, _ = os.Stderr.WriteString("cannot work\n")
 		os.Exit(3)
@@ -227,6 +235,74 @@ func TestAnAddressThatCannotBeHadStopsEverything(t *testing.T) {
 		if err := l.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want it to say %s", addr, err, want)
 		}
+	}
+}
+
+func TestAFleetThatWasNotLetDrainFails(t *testing.T) {
+	kill := make(chan struct{})
+	l := local(t, t.TempDir(), "stubborn")
+	l.Kill = kill
+	r := run(t, l)
+	said := func(words string) func() bool {
+		return func() bool {
+			text, _ := os.ReadFile(filepath.Join(l.State, "logs", "clip-1.log"))
+			return strings.Contains(string(text), words)
+		}
+	}
+	eventually(t, "a worker runs", said("ready"))
+	ended := make(chan error, 1)
+	go func() { ended <- r.stop() }()
+	eventually(t, "the worker is told to stop", said("not yet"))
+	close(kill)
+	if err := <-ended; !errors.Is(err, ErrKilled) {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func TestOnlyProgramsOfThisMachineReachTheQueues(t *testing.T) {
+	r := run(t, local(t, t.TempDir(), "idle"))
+	_, after, _ := strings.Cut(r.screen.String(), "queues   ")
+	endpoint, _, _ := strings.Cut(after, " ")
+	for name, c := range map[string]struct {
+		host, origin string
+		refused      bool
+	}{
+		"a program":               {"", "", false},
+		"a name that leads here":  {"evil.example", "", true},
+		"a page of another place": {"", "https://evil.example", true},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-Amz-Target", "AmazonSQS.ListQueues")
+		request.Header.Set("Content-Type", "application/x-amz-json-1.0")
+		request.Host = c.host
+		if c.origin != "" {
+			request.Header.Set("Origin", c.origin)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if refused := response.Header.Get("Content-Type") == "application/problem+json" && response.StatusCode == http.StatusForbidden; refused != c.refused {
+			t.Errorf("%s: %s", name, response.Status)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestAStartRemovesWhatAKilledUploadHasLeft(t *testing.T) {
+	state := t.TempDir()
+	left := filepath.Join(state, "objects", ".tmp", "object-1")
+	old := time.Now().Add(-unfinishedAge - time.Minute)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(left), 0o700), os.WriteFile(left, []byte("half"), 0o600), os.Chtimes(left, old, old)); err != nil {
+		t.Fatal(err)
+	}
+	run(t, local(t, state, "idle"))
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
 	}
 }
 

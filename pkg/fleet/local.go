@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/stagefleet/stagefleet/pkg/admin"
+	"github.com/stagefleet/stagefleet/pkg/api"
 	"github.com/stagefleet/stagefleet/pkg/internal/localecs"
 	"github.com/stagefleet/stagefleet/pkg/internal/telemetry"
 	"github.com/stagefleet/stagefleet/pkg/job"
@@ -32,6 +33,9 @@ const localEnv = "local"
 // sqsHeaderTimeout bounds the reading of a request's header by the queue server.
 const sqsHeaderTimeout = 10 * time.Second
 
+// ErrKilled is matched when the workers were killed before they had drained. What they worked on goes on at the next Run.
+var ErrKilled = errors.New("the workers were killed before they had drained; their work goes on at the next start")
+
 // Local is a fleet on this machine. Every field is required.
 type Local struct {
 	Pipeline stage.Pipeline  // with the durations to be used
@@ -45,7 +49,7 @@ type Local struct {
 }
 
 // Run brings the fleet up and keeps it until ctx ends; then workers drain, and the rest stops. It fails with ErrInUse when
-// another fleet has the state directory. A job that was under way goes on at the next Run.
+// another fleet has the state directory, and with ErrKilled when it was not let drain. A job that was under way goes on at the next Run.
 func (l Local) Run(ctx context.Context) (err error) {
 	st, err := openState(l.State)
 	if err != nil {
@@ -82,7 +86,7 @@ func (l Local) Run(ctx context.Context) (err error) {
 	return l.run(ctx, st, server, endpoint)
 }
 
-// startQueues runs an embedded queue server on a free loopback port. Its messages outlive it.
+// startQueues runs an embedded queue server on a free loopback port, for programs of this machine. Its messages outlive it.
 func startQueues(dir string, log *zap.Logger) (*localsqs.Server, string, func() error, error) {
 	queues, err := localsqs.Open(dir, localsqs.Options{})
 	if damaged, ok := errors.AsType[*localsqs.DamageError](err); ok {
@@ -95,7 +99,7 @@ func startQueues(dir string, log *zap.Logger) (*localsqs.Server, string, func() 
 	if err != nil {
 		return nil, "", nil, errors.Join(fmt.Errorf("listen for the queues: %w", err), queues.Close())
 	}
-	server := &http.Server{Handler: queues, ReadHeaderTimeout: sqsHeaderTimeout, ErrorLog: zap.NewStdLog(log)}
+	server := &http.Server{Handler: api.Guard(queues), ReadHeaderTimeout: sqsHeaderTimeout, ErrorLog: zap.NewStdLog(log)}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	stop := func() error {
@@ -131,7 +135,7 @@ func (l Local) keep(ctx context.Context, server Server, cluster *localecs.Cluste
 	defer stopWorkers()
 	ready, welcome := make(chan struct{}), server.Ready
 	server.Ready = func(addr string) { welcome(addr); close(ready) }
-	var served error
+	var served, killed error
 	var group sync.WaitGroup
 	group.Go(func() {
 		served = Serve(serving, server)
@@ -146,6 +150,7 @@ func (l Local) keep(ctx context.Context, server Server, cluster *localecs.Cluste
 		select {
 		case <-l.Kill:
 			cluster.Kill()
+			killed = ErrKilled
 		case <-drained:
 		}
 	})
@@ -153,7 +158,7 @@ func (l Local) keep(ctx context.Context, server Server, cluster *localecs.Cluste
 	close(drained)
 	stopServer()
 	group.Wait()
-	return errors.Join(err, served)
+	return errors.Join(killed, err, served)
 }
 
 func (l Local) welcome(addr, endpoint string, st *state) {
