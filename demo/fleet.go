@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -34,8 +35,8 @@ func throughFleet(ctx context.Context, f film, bin string) (result, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return result{}, fmt.Errorf("adopt orphans: %w", err)
 	}
-	if err := os.RemoveAll(stateDir); err != nil {
-		return result{}, fmt.Errorf("remove the state of the last demo: %w", err)
+	if err := clearState(stateDir); err != nil {
+		return result{}, err
 	}
 	addr, err := freeAddr(ctx)
 	if err != nil {
@@ -56,6 +57,23 @@ func throughFleet(ctx context.Context, f film, bin string) (result, error) {
 	}
 	r.cpu = childrenCPU() - before
 	return r, r.open()
+}
+
+// clearState removes the state of an earlier demo, but not that of one that still runs: its fleet holds the lock file.
+func clearState(dir string) error {
+	lock, err := os.Open(filepath.Join(dir, "lock"))
+	if err == nil {
+		defer lock.Close()
+		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			return fmt.Errorf("another fleet runs in %s; let it end, or stop it", dir)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look for another demo: %w", err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove the state of the last demo: %w", err)
+	}
+	return nil
 }
 
 func freeAddr(ctx context.Context) (string, error) {

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -20,5 +23,35 @@ func TestProcessesThatOutliveTheFleetAreCountedAndEnded(t *testing.T) {
 	}
 	if n, err := orphans(); n != 0 || err != nil {
 		t.Errorf("%d processes are left, %v", n, err)
+	}
+}
+
+func TestTheStateOfARunningDemoIsNotRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.Create(filepath.Join(dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if err := clearState(dir); err == nil || !strings.Contains(err.Error(), "another fleet runs in "+dir) {
+		t.Errorf("while it runs: %v", err)
+	}
+	if _, err := os.Stat(lock.Name()); err != nil {
+		t.Errorf("its state: %v", err)
+	}
+	_ = lock.Close()
+	if err := clearState(dir); err != nil {
+		t.Errorf("after its end: %v", err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the old state: %v", err)
+	}
+	if err := clearState(dir); err != nil {
+		t.Errorf("without one: %v", err)
 	}
 }
