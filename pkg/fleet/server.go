@@ -65,8 +65,8 @@ func Serve(ctx context.Context, s Server) error {
 	defer cancel()
 	parts := map[string]func() error{
 		"API":        func() error { return front.Run(ctx, listener, apiGrace) },
-		"relay":      func() error { return s.Record.Relay(ctx, outbound.New(s.Queues)) },
-		"reconciler": func() error { return s.Record.Reconcile(ctx, overview) },
+		"relay":      func() error { return s.Record.Relay(ctx, loggedSender{outbound.New(s.Queues), s.Log}) },
+		"reconciler": func() error { return s.Record.Reconcile(ctx, loggedCounter{overview, s.Log}) },
 		"sweeper":    func() error { return s.sweeper().Run(ctx) },
 	}
 	ended := make(chan error, len(parts))
