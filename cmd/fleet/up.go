@@ -43,6 +43,7 @@ func newUp(getenv func(string) string) *cobra.Command {
 			if local.Binaries, err = beside(); err != nil {
 				return err
 			}
+			warnOfMissingTools(cmd.ErrOrStderr(), getenv)
 			local.Environ, local.Out = os.Environ(), cmd.OutOrStdout()
 			ctx, kill, stop := stopSignals(cmd)
 			defer stop()
