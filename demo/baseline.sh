@@ -43,7 +43,7 @@ probe() {
 	# compile: two clips at a time
 	cut() { # number start length
 		style="Fontname=DejaVu Sans,Fontsize=20.0,MarginV=16,Alignment=2,BorderStyle=4,BackColour=&H60000000,Outline=1,Shadow=1"
-		ffmpeg $quiet $open -ss "$2" -t "$3" -i "$in" -map 0:V:0 -map 0:a:0 -c:a aac -b:a 96k -ac 2 \
+		ffmpeg $quiet $open -ss "$2" -t "$3" -i "$in" -map 0:V:0 -map 0:a:0 -af aresample=async=1:first_pts=0 -c:a aac -b:a 96k -ac 2 \
 			-vf "fps=25:start_time=0,subtitles=$1.srt:force_style='$style',setsar=1,format=yuv420p" \
 			-c:v libx264 -preset veryfast -crf 23 -threads 1 -map_metadata -1 -map_chapters -1 -sn -dn -t "$3" \
 			-movflags +faststart -f mp4 "file:clip$1.mp4"

@@ -2,7 +2,10 @@ package media
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,7 +19,6 @@ const (
 	clipRate    = 25 // frames a second, also of sources with a varying rate
 	stillRate   = 5
 	captionSize = 20 // in libass's units of 1/288 of the height, for pictures wide enough
-	clipSlack   = 500 * time.Millisecond
 )
 
 // Clip says what to cut and what to burn into it.
@@ -24,36 +26,57 @@ type Clip struct {
 	Source        string // path
 	Demuxer       string
 	Start, Length time.Duration
-	Width, Height int    // of the source's picture as shown; not used with Still
+	Width, Height int    // of the source's picture as shown; 0 if it has none
 	Still         string // path of the JPEG to show instead of a moving picture; "" for none
-	Sound         bool
+	Hold          bool   // the last picture stands until the end, if the source's ends before
+	Sound         bool   // without it, and with Still, the source is not opened
 	HDR           bool
 	Captions      string // SRT file in Dir with a name of ours, and without markup; "" for none
 	Top           bool   // captions go to the top
 }
 
-// Cut makes the MP4 file out in Dir (H.264, AAC, playable while loading, no metadata of the source) and
-// returns how long it is. A file without a picture, or shorter than ordered by more than half a second,
-// is returned with its length and an error that matches ErrOutput.
-func (r Runner) Cut(ctx context.Context, c Clip, out string) (time.Duration, error) {
-	args := append([]string{"-nostdin", "-hide_banner", "-v", "error", "-y", "-filter_threads", "1"}, c.inputs(r)...)
+// Made is what a file of [Runner.Cut] holds. The zero value is a file that cannot be played.
+type Made struct {
+	Length         time.Duration
+	Picture, Sound time.Duration // 0: it has none
+	GaveUp         bool          // the tool failed over the source, and yet left this
+}
+
+// Cut makes the MP4 file out in Dir (H.264, AAC, playable while loading, no metadata of the source) and looks
+// at it. What the source does not yield is missing from it, which is no error.
+func (r Runner) Cut(ctx context.Context, c Clip, out string) (Made, error) {
+	if err := os.Remove(filepath.Join(r.Dir, out)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Made{}, fmt.Errorf("remove an earlier clip: %w", err)
+	}
+	_, err := r.Run(ctx, "ffmpeg", c.arguments(r, out)...)
+	if err != nil && !GaveUp(err) {
+		return Made{}, err
+	}
+	made, lookErr := r.Probe(ctx, filepath.Join(r.Dir, out))
+	for _, useless := range []error{fs.ErrNotExist, ErrEmpty, ErrFormat, ErrNoStreams} {
+		if errors.Is(lookErr, useless) {
+			return Made{}, nil
+		}
+	}
+	if lookErr != nil {
+		return Made{}, fmt.Errorf("look at the clip: %w", lookErr)
+	}
+	m := Made{Length: made.Duration, GaveUp: err != nil}
+	if made.Video != nil {
+		m.Picture = made.Video.Duration
+	}
+	if made.Audio != nil {
+		m.Sound = made.Audio.Duration
+	}
+	return m, nil
+}
+
+func (c Clip) arguments(r Runner, out string) []string {
+	args := append([]string{"-nostdin", "-hide_banner", "-v", "error", "-y", "-filter_threads", "1", "-max_error_rate", "1"}, c.inputs(r)...)
 	args = append(args, c.maps()...)
-	args = append(args, "-vf", c.filters(), "-c:v", "libx264", "-preset", "veryfast", "-crf", "23", "-threads", "1",
+	return append(args, "-vf", c.filters(), "-c:v", "libx264", "-preset", "veryfast", "-crf", "23", "-threads", "1",
 		"-map_metadata", "-1", "-map_chapters", "-1", "-sn", "-dn", "-t", bound(c.Length),
 		"-fflags", "+bitexact", "-movflags", "+faststart", "-f", "mp4", "file:"+out)
-	if _, err := r.Run(ctx, "ffmpeg", args...); err != nil {
-		return 0, err
-	}
-	made, err := r.Probe(ctx, filepath.Join(r.Dir, out))
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("%w: the clip: %w", ErrOutput, err)
-	case made.Video == nil || made.Video.Duration < c.Length-clipSlack:
-		return made.Duration, fmt.Errorf("%w: the clip's picture is too short", ErrOutput)
-	case c.Sound && (made.Audio == nil || made.Audio.Duration < c.Length-clipSlack):
-		return made.Duration, fmt.Errorf("%w: the clip's sound is too short", ErrOutput)
-	}
-	return made.Duration, nil
 }
 
 // inputs puts the still picture first, so that the picture is always in input 0.
@@ -65,6 +88,9 @@ func (c Clip) inputs(r Runner) []string {
 	}
 	still := []string{"-threads", "1", "-protocol_whitelist", "file", "-format_whitelist", "image2", "-max_pixels", strconv.Itoa(MaxPixels),
 		"-f", "image2", "-pattern_type", "none", "-loop", "1", "-framerate", strconv.Itoa(stillRate), "-t", bound(c.Length), "-i", r.Local(c.Still)}
+	if !c.Sound {
+		return still
+	}
 	return append(still, source...)
 }
 
@@ -77,20 +103,23 @@ func (c Clip) maps() []string {
 	if !c.Sound {
 		return append(maps, "-an")
 	}
-	return append(maps, "-map", sound, "-c:a", "aac", "-b:a", "96k", "-ac", "2")
+	return append(maps, "-map", sound, "-af", "aresample=async=1:first_pts=0", "-c:a", "aac", "-b:a", "96k", "-ac", "2")
 }
 
 // filters pads the beginning of a source whose first frame comes late, and burns the captions last, at the
 // final size.
 func (c Clip) filters() string {
 	var chain []string
-	if c.HDR {
+	if c.HDR && c.Still == "" {
 		chain = append(chain, ToneMap)
 	}
 	if c.Still == "" {
 		chain = append(chain, fmt.Sprintf("fps=%d:start_time=0", clipRate))
 	}
-	if w, h := fit(c.Width, c.Height); c.Still == "" && (w != c.Width || h != c.Height) {
+	if c.Hold {
+		chain = append(chain, "tpad=stop=-1:stop_mode=clone")
+	}
+	if w, h := fit(c.Width, c.Height); c.Width > 0 && (c.Still != "" || w != c.Width || h != c.Height) {
 		chain = append(chain, fmt.Sprintf("scale=%d:%d", w, h))
 	}
 	if c.Captions != "" {
@@ -103,7 +132,7 @@ func (c Clip) filters() string {
 // DejaVu Sans at a libass size is about half as wide as it is high.
 func (c Clip) style() string {
 	size := float64(captionSize)
-	if c.Still == "" && c.Height > 0 {
+	if c.Height > 0 {
 		size = min(size, 288*float64(c.Width)/float64(c.Height)/22)
 	}
 	alignment := 2

@@ -33,7 +33,7 @@ type ClipOrder struct {
 	Source      Object  `json:"source"`
 	Demuxer     string  `json:"demuxer"`
 	Facts       Facts   `json:"facts"`
-	Still       *Object `json:"still,omitempty"` // the picture to show when Facts.StillImage
+	Still       *Object `json:"still,omitempty"` // the picture to show when Facts.StillImage, or where the moving one fails
 	Segment     Segment `json:"segment"`
 	Title       string  `json:"title"`
 	Cues        []Cue   `json:"cues"`
@@ -53,14 +53,14 @@ const (
 	CueColumns = 42
 )
 
-// Clip is a finished clip: the output of compile.
+// Clip is a finished clip, or the place of one that could not be made: the output of compile.
 type Clip struct {
 	V          int     `json:"v"`
 	Index      int     `json:"index"`
 	Title      string  `json:"title"`
 	Segment    Segment `json:"segment"`
-	Video      Object  `json:"video"`
-	DurationMs int64   `json:"durationMs"` // as decoded from the finished file
+	Video      *Object `json:"video,omitempty"` // nil: nothing of the segment could be used; a gap says so
+	DurationMs int64   `json:"durationMs"`      // as decoded from the finished file; 0 without one
 	Cues       []Cue   `json:"cues"`
 }
 

@@ -20,6 +20,7 @@ var shapes = map[string]func() any{
 	"highlighted":      func() any { return new(Highlighted) },
 	"captioned":        func() any { return new(Captioned) },
 	"clip_order":       func() any { return new(ClipOrder) },
+	"clip_unmade":      func() any { return new(Clip) },
 	"clip":             func() any { return new(Clip) },
 	"assembly":         func() any { return new(Assembly) },
 	"result":           func() any { return new(Result) },

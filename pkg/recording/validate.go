@@ -104,8 +104,12 @@ func (c Captioned) check(path string) error {
 }
 
 func (c Clip) check(path string) error {
-	return first(at(path+"index", c.Index >= 0, "0 or more"), span(path+"segment", c.Segment.StartMs, c.Segment.EndMs),
-		c.Video.check(path+"video"), at(path+"durationMs", c.DurationMs > 0, "more than 0"), cues(c.Cues))
+	err := first(at(path+"index", c.Index >= 0, "0 or more"), span(path+"segment", c.Segment.StartMs, c.Segment.EndMs),
+		at(path+"durationMs", (c.DurationMs > 0) == (c.Video != nil) && c.DurationMs >= 0, "more than 0 for a clip with a video, else 0"))
+	if err == nil && c.Video != nil {
+		err = c.Video.check(path + "video")
+	}
+	return first(err, cues(c.Cues))
 }
 
 func (f Facts) check(path string) error {

@@ -95,7 +95,7 @@ func order(in recording.Highlighted, said []recording.Said, index int, s recordi
 		V: recording.Version, Index: index, Source: in.Media.Source, Demuxer: in.Media.Demuxer, Facts: facts, Segment: s,
 		Title: clipTitle(saidIn(said, s)), Cues: relative(said, s), CaptionsTop: crowded(in.LowerThirds, s),
 	}
-	if facts.StillImage && len(in.Media.Posters) > 0 {
+	if len(in.Media.Posters) > 0 {
 		o.Still = &in.Media.Posters[0]
 	}
 	return o

@@ -1,10 +1,16 @@
 package handler
 
 import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/media"
 	"github.com/stagefleet/stagefleet/pkg/outcome"
@@ -95,29 +101,155 @@ func TestARecordingWithoutAPictureShowsItsStill(t *testing.T) {
 	}
 }
 
-func TestAClipThatLostItsPictureIsKeptWithAGap(t *testing.T) {
-	c := given(t, "-f", "lavfi", "-i", "testsrc=d=2:r=10:s=320x180", "-f", "lavfi", "-i", "sine=d=6")
+// withStill gives an order the poster that ingest took.
+func withStill(t *testing.T, c workertest.Case[recording.ClipOrder]) workertest.Case[recording.ClipOrder] {
+	t.Helper()
+	still := filepath.Join(t.TempDir(), "still.jpg")
+	ffmpeg(t, "-f", "lavfi", "-i", "color=s=320x180", "-frames:v", "1", "-update", "1", still)
+	obj := c.Objects.PutFile("in/poster.jpg", still)
+	c.Input.Still = &obj
+	return c
+}
+
+func TestWhatARecordingLacksIsStoodInForAndSaid(t *testing.T) {
+	film := func(picture, sound int) []string {
+		return []string{"-f", "lavfi", "-i", fmt.Sprintf("testsrc=d=%d:r=10:s=320x180", picture), "-f", "lavfi", "-i", fmt.Sprintf("sine=d=%d", sound)}
+	}
+	for name, c := range map[string]struct {
+		picture, sound int // seconds of the recording
+		start          int64
+		lack           string
+		audio          bool
+	}{
+		"picture ends within":    {2, 6, 1000, "stands still after 1.0 seconds, because no more of its picture could be read.", true},
+		"picture ended before":   {1, 6, 2000, "shows a still picture, because no moving one could be read there.", true},
+		"sound ends within":      {6, 2, 1000, "is silent after 1.0 seconds, because no more of its sound could be read.", true},
+		"sound ended before":     {6, 1, 2000, "has no sound, because none could be read there.", false},
+		"everything is in there": {6, 6, 1000, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			order := withStill(t, given(t, film(c.picture, c.sound)...))
+			order.Input.Segment = recording.Segment{StartMs: c.start, EndMs: c.start + 2000}
+			got := handle(t, order)
+			if got.Verdict.Kind != outcome.KindDone || got.Output.Video == nil {
+				t.Fatalf("verdict %+v, gaps %+v", got.Verdict, got.Gaps)
+			}
+			if c.lack != "" && (len(got.Gaps) != 1 || got.Gaps[0].Code != GapShort || !strings.HasPrefix(got.Gaps[0].Sentence, "Clip 3 (0:0") || !strings.HasSuffix(got.Gaps[0].Sentence, ") "+c.lack)) {
+				t.Errorf("gaps %+v", got.Gaps)
+			}
+			if c.lack == "" && len(got.Gaps) != 0 {
+				t.Errorf("gaps %+v", got.Gaps)
+			}
+			seen := probe(t, order, got.Output)
+			if seen.Video == nil || seen.Video.Duration < 1900*time.Millisecond || (seen.Audio != nil) != c.audio || got.Output.DurationMs < 1900 {
+				t.Errorf("the clip has %+v and %+v", seen.Video, seen.Audio)
+			}
+		})
+	}
+}
+
+func TestAClipOfAStreamWithoutAKeyframeThereShowsTheStill(t *testing.T) {
+	film := filepath.Join(t.TempDir(), "film.ts")
+	ffmpeg(t, append(append(slices.Clone(picture), sound...), "-g", "1000", "-keyint_min", "1000", "-sc_threshold", "0", film)...)
+	c := withStill(t, given(t, append(slices.Clone(picture), sound...)...))
+	c.Input.Source, c.Input.Demuxer = c.Objects.PutFile("in/film.ts", film), "mpegts"
+	c.Input.Segment = recording.Segment{StartMs: 3000, EndMs: 5000}
 	got := handle(t, c)
-	if got.Verdict.Kind != outcome.KindDone || len(got.Gaps) != 1 || got.Gaps[0].Code != GapShort || !strings.HasPrefix(got.Gaps[0].Sentence, "Clip 3 lacks") {
+	if got.Verdict.Kind != outcome.KindDone || got.Output.Video == nil || len(got.Gaps) != 1 || !strings.Contains(got.Gaps[0].Sentence, "shows a still") {
 		t.Fatalf("verdict %+v, gaps %+v", got.Verdict, got.Gaps)
 	}
-	if got.Output.DurationMs < 1900 {
-		t.Errorf("the clip lasts %d ms", got.Output.DurationMs)
+	if seen := probe(t, c, got.Output); seen.Video == nil || seen.Audio == nil {
+		t.Errorf("the clip has %+v", seen)
 	}
+}
+
+func TestADamagedRecordingEndsInClipsAndGapsNeverInFailures(t *testing.T) {
+	film := filepath.Join(t.TempDir(), "film.mp4")
+	ffmpeg(t, append(append(slices.Clone(picture), sound...), "-movflags", "+faststart", film)...)
+	whole, err := os.ReadFile(film)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, percent := range []int{45, 65, 85, 100} {
+		t.Run(fmt.Sprintf("%d percent", percent), func(t *testing.T) {
+			content := slices.Clone(whole)
+			dice := rand.New(rand.NewPCG(1, 1))
+			for i := bytes.Index(content, []byte("mdat")) + 4; i < len(content); i++ {
+				if i%64*100 < 64*percent {
+					content[i] = byte(dice.Uint32())
+				}
+			}
+			c := withStill(t, given(t, picture...))
+			c.Input.Source = c.Objects.Put("in/ruin", content)
+			got := handle(t, c)
+			if got.Verdict.Kind != outcome.KindDone || len(got.Gaps) == 0 && got.Output.Video == nil {
+				t.Fatalf("verdict %+v, gaps %+v", got.Verdict, got.Gaps)
+			}
+			if got.Output.Video != nil && probe(t, c, got.Output).Video == nil {
+				t.Error("the clip has no picture")
+			}
+		})
+	}
+}
+
+func TestAClipIsLeftOutWithAGapWhenNothingOfItCanBeRead(t *testing.T) {
+	for name, c := range map[string]workertest.Case[recording.ClipOrder]{
+		"with a still": withStill(t, given(t, picture...)), "without": given(t, picture...),
+	} {
+		c.Input.Source = c.Objects.Put("in/noise", []byte(strings.Repeat("noise ", 1000)))
+		got := handle(t, c)
+		if got.Verdict.Kind != outcome.KindDone || got.Output.Video != nil || got.Output.DurationMs != 0 || len(got.Gaps) != 1 || got.Gaps[0].Code != GapUnmade {
+			t.Errorf("%s: verdict %+v, gaps %+v", name, got.Verdict, got.Gaps)
+		}
+	}
+}
+
+func TestToolsThatFailWithoutTheRecordingTooAreAFailure(t *testing.T) {
+	c := withStill(t, given(t, append(slices.Clone(picture), sound...)...))
+	for _, script := range []string{"exit 1", "exit 0", "kill -KILL $$"} {
+		instead(t, "ffmpeg", script)
+		if got := handle(t, c); got.Verdict.Kind != outcome.KindRetry || len(got.Gaps) != 0 {
+			t.Errorf("%s: verdict %+v, gaps %+v", script, got.Verdict, got.Gaps)
+		}
+	}
+}
+
+func TestACutThatGaveUpInTheEndIsKeptWithAGap(t *testing.T) {
+	c := withStill(t, given(t, append(slices.Clone(picture), sound...)...))
+	instead(t, "ffmpeg", `$REAL "$@"; exit 69`)
+	got := handle(t, c)
+	if got.Verdict.Kind != outcome.KindDone || got.Output.Video == nil || len(got.Gaps) != 1 || !strings.Contains(got.Gaps[0].Sentence, "may lack") {
+		t.Errorf("verdict %+v, gaps %+v", got.Verdict, got.Gaps)
+	}
+}
+
+func TestAClipThatCostsTooMuchIsLeftOutWithAGap(t *testing.T) {
+	c := withStill(t, given(t, append(slices.Clone(picture), sound...)...))
+	instead(t, "ffmpeg", "kill -XCPU $$")
+	got := handle(t, c)
+	if got.Verdict.Kind != outcome.KindDone || got.Output.Video != nil || len(got.Gaps) != 1 || !strings.Contains(got.Gaps[0].Sentence, "more computing") {
+		t.Errorf("verdict %+v, gaps %+v", got.Verdict, got.Gaps)
+	}
+}
+
+// instead has a script run in the place of a tool; $REAL is the tool.
+func instead(t *testing.T, tool, script string) {
+	t.Helper()
+	real, err := exec.LookPath(tool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, tool), []byte("#!/bin/sh\nREAL="+real+"\n"+script+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
 func TestAMissingSourceIsAFailureThatMayPass(t *testing.T) {
 	c := given(t, append(picture, sound...)...)
 	c.Input.Source.Key = "in/other"
 	if got := handle(t, c); got.Verdict.Kind != outcome.KindRetry {
-		t.Errorf("verdict %+v", got.Verdict)
-	}
-}
-
-func TestASourceThatCannotBeDecodedIsAFailure(t *testing.T) {
-	c := given(t, append(picture, sound...)...)
-	c.Input.Source = c.Objects.Put("in/noise", []byte(strings.Repeat("noise ", 1000)))
-	if got := handle(t, c); got.Verdict.Kind != outcome.KindRetry || strings.Contains(got.Verdict.Err.Error(), "noise") {
 		t.Errorf("verdict %+v", got.Verdict)
 	}
 }

@@ -29,8 +29,8 @@ type line struct {
 	Who, Text string
 }
 
-func view(m Manifest, transcript recording.Transcript) content {
-	c := content{Manifest: m, Note: whyNoClips(m), Sure: trust(m)}
+func view(m Manifest, transcript recording.Transcript, ordered int) content {
+	c := content{Manifest: m, Note: whyNoClips(m, ordered), Sure: trust(m)}
 	for _, turn := range transcript.Turns {
 		c.Turns = append(c.Turns, line{turn.StartMs, m.SpeakerName(turn.Speaker), turn.Text})
 	}
@@ -69,10 +69,12 @@ func (c content) Named(s recording.Speaker) string {
 	return strings.TrimPrefix(s.Title+" · "+basis, " · ")
 }
 
-func whyNoClips(m Manifest) string {
+func whyNoClips(m Manifest, ordered int) string {
 	switch {
 	case len(m.Clips) > 0:
 		return ""
+	case ordered > 0:
+		return "There are no clips, because none of those chosen could be made."
 	case m.Words == 0:
 		return "There are no clips, because no speech was recognised in this recording."
 	default:

@@ -41,7 +41,7 @@ func (h *handler) Handle(ctx context.Context, t task) (recording.Result, error) 
 	if err := c.collect(ctx); err != nil {
 		return recording.Result{}, err
 	}
-	index, err := t.Objects.Write(ctx, "index.html", func(w io.Writer) error { return page.Execute(w, view(m, transcript)) })
+	index, err := t.Objects.Write(ctx, "index.html", func(w io.Writer) error { return page.Execute(w, view(m, transcript, len(t.Input.Parts))) })
 	if err != nil {
 		return recording.Result{}, err
 	}
@@ -72,6 +72,9 @@ type collector struct {
 func (c collector) collect(ctx context.Context) error {
 	head := c.t.Input.Head
 	for i, p := range c.t.Input.Parts {
+		if p.Video == nil {
+			continue // a gap says so; the others keep the numbers that gaps call them by
+		}
 		if err := c.clip(ctx, i, p); err != nil {
 			return err
 		}
@@ -104,7 +107,7 @@ func (c collector) collect(ctx context.Context) error {
 
 // clip looks at the file once more: the manifest states what is in it, not what was ordered.
 func (c collector) clip(ctx context.Context, i int, p recording.Clip) error {
-	path, err := c.t.Objects.Path(ctx, p.Video)
+	path, err := c.t.Objects.Path(ctx, *p.Video)
 	if err != nil {
 		return fmt.Errorf("open clip %d: %w", i+1, err)
 	}
@@ -114,7 +117,7 @@ func (c collector) clip(ctx context.Context, i int, p recording.Clip) error {
 	}
 	name := fmt.Sprintf("clips/clip-%02d.mp4", i+1)
 	c.manifest.Clips = append(c.manifest.Clips, clipEntry(name, p, probed))
-	return c.link(ctx, p.Video, name)
+	return c.link(ctx, *p.Video, name)
 }
 
 func (c collector) link(ctx context.Context, obj recording.Object, name string) error {

@@ -63,7 +63,7 @@ func withClips(t *testing.T, in *task, n int) {
 		t.Fatal(err)
 	}
 	for i := range n {
-		in.Input.Parts = append(in.Input.Parts, recording.Clip{V: recording.Version, Index: i, Title: "so on", Video: video, DurationMs: 1000,
+		in.Input.Parts = append(in.Input.Parts, recording.Clip{V: recording.Version, Index: i, Title: "so on", Video: &video, DurationMs: 1000,
 			Segment: recording.Segment{StartMs: 61_000, EndMs: 62_000, Speaker: "s1"}, Cues: []recording.Cue{{EndMs: 900, Lines: []string{"so on"}}}})
 	}
 }
@@ -174,5 +174,29 @@ func TestGapsAndTheAbsenceOfClipsAreSaid(t *testing.T) {
 	}
 	if strings.Contains(html, "<video") {
 		t.Error("the page plays something")
+	}
+}
+
+func TestAClipThatCouldNotBeMadeLeavesItsPlaceEmpty(t *testing.T) {
+	in, dir := given(t)
+	withClips(t, &in, 3)
+	in.Input.Parts[1].Video, in.Input.Parts[1].DurationMs = nil, 0
+	in.Gaps = []outcome.Gap{{Code: "clip_unmade", Sentence: "Clip 2 could not be made."}}
+	got, m, html := publish(t, in, dir)
+	if got.Clips != 2 || m.Clips[0].File != "clips/clip-01.mp4" || m.Clips[1].File != "clips/clip-03.mp4" || len(m.Gaps) != 1 {
+		t.Errorf("result %+v, clips %+v, gaps %+v", got, m.Clips, m.Gaps)
+	}
+	if strings.Count(html, "<video ") != 2 || !strings.Contains(html, "Clip 2 could not be made.") || strings.Contains(html, "There are no clips") {
+		t.Error("the page does not show two clips and why the third is missing")
+	}
+}
+
+func TestThatNoClipCouldBeMadeIsSaid(t *testing.T) {
+	in, dir := given(t)
+	withClips(t, &in, 1)
+	in.Input.Parts[0].Video, in.Input.Parts[0].DurationMs = nil, 0
+	got, _, html := publish(t, in, dir)
+	if got.Clips != 0 || !strings.Contains(html, "none of those chosen could be made") {
+		t.Errorf("result %+v, and the page does not say why", got)
 	}
 }
