@@ -56,10 +56,14 @@ func (h *handler) Handle(ctx context.Context, t task) (recording.Result, error) 
 func (h *handler) versions(ctx context.Context, tools media.Runner) map[string]string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.tools) == 0 {
-		h.tools = tools.Versions(ctx)
+	if len(h.tools) > 0 {
+		return h.tools
 	}
-	return h.tools
+	found := tools.Versions(ctx)
+	if ctx.Err() == nil { // else some were not asked
+		h.tools = found
+	}
+	return found
 }
 
 // collector puts files into the result's folder and notes each in the manifest.

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/stagefleet/stagefleet/pkg/blob"
+	"github.com/stagefleet/stagefleet/pkg/media"
 	"github.com/stagefleet/stagefleet/pkg/outcome"
 	"github.com/stagefleet/stagefleet/pkg/recording"
 	"github.com/stagefleet/stagefleet/pkg/worker"
@@ -198,5 +200,18 @@ func TestThatNoClipCouldBeMadeIsSaid(t *testing.T) {
 	got, _, html := publish(t, in, dir)
 	if got.Clips != 0 || !strings.Contains(html, "none of those chosen could be made") {
 		t.Errorf("result %+v, and the page does not say why", got)
+	}
+}
+
+func TestToolVersionsAreAskedAgainWhenTheFirstAskWasCut(t *testing.T) {
+	h := &handler{}
+	cut, cancel := context.WithCancel(t.Context())
+	cancel()
+	tools := media.Runner{Dir: t.TempDir()}
+	if got := h.versions(cut, tools); len(got) != 0 {
+		t.Fatalf("a cut ask found %v", got)
+	}
+	if got := h.versions(t.Context(), tools); got["ffmpeg"] == "" {
+		t.Fatalf("the next ask found %v", got)
 	}
 }
