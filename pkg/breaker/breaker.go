@@ -105,6 +105,7 @@ func (b *Breaker) transition(_ string, _, to gobreaker.State) {
 		time.AfterFunc(b.cooldown+1, func() { b.State() }) // gobreaker looks at the clock only when asked, and is open at the very end
 	case Closed:
 		b.closedAt, b.ramp = time.Now(), 1
+	case HalfOpen:
 	}
 }
 

@@ -112,7 +112,7 @@ func TestStaysClosedBelowTheMinimumSample(t *testing.T) {
 func TestCallsUnderWayDoNotDiluteTheRatio(t *testing.T) {
 	in(t, breaker.Config{}, func(s *subject) {
 		for range 50 {
-			go s.call(nil, time.Second)
+			go func() { _ = s.call(nil, time.Second) }()
 		}
 		synctest.Wait()
 		s.calls(10, errDown)
@@ -124,7 +124,7 @@ func TestCallsUnderWayDoNotDiluteTheRatio(t *testing.T) {
 func TestCallsLongerThanTheWindowCountAsTheyFinish(t *testing.T) {
 	in(t, breaker.Config{}, func(s *subject) {
 		for range 10 {
-			go s.call(errDown, 2*time.Minute)
+			go func() { _ = s.call(errDown, 2*time.Minute) }()
 		}
 		settle(2*time.Minute - 1)
 		s.want(breaker.Closed)
@@ -168,7 +168,7 @@ func TestCooldownEndsByItselfAndOneCallDecides(t *testing.T) {
 		if !slices.Equal(told, []breaker.State{breaker.Open, breaker.HalfOpen}) {
 			s.Errorf("changes %v, want half open without anybody asking", told)
 		}
-		go s.call(nil, time.Second)
+		go func() { _ = s.call(nil, time.Second) }()
 		synctest.Wait()
 		err := s.call(nil)
 		if v := outcome.Of(err); !errors.Is(err, breaker.ErrOpen) || v.Reason != breaker.ReasonProbing {
@@ -201,7 +201,7 @@ func TestProbeThatNeverReportsIsReportedAsFailed(t *testing.T) {
 			in(t, breaker.Config{}, func(s *subject) {
 				s.open()
 				settle(30*time.Second + 1)
-				go s.Do(context.Background(), probe)
+				go func() { _ = s.Do(context.Background(), probe) }()
 				settle(time.Minute - 1)
 				s.want(breaker.HalfOpen)
 				settle(1)
@@ -235,8 +235,8 @@ func TestProbeThatDoesNotReturnIsReported(t *testing.T) {
 
 func TestResultFromBeforeTheChangeDecidesNothing(t *testing.T) {
 	in(t, breaker.Config{}, func(s *subject) {
-		go s.call(errDown, 35*time.Second)
-		go s.call(nil, 36*time.Second)
+		go func() { _ = s.call(errDown, 35*time.Second) }()
+		go func() { _ = s.call(nil, 36*time.Second) }()
 		synctest.Wait()
 		s.open()
 		settle(36 * time.Second)

@@ -50,8 +50,7 @@ func judged(ctx context.Context, err error) error {
 // neutral ends say nothing about the dependency.
 func neutral(err error) bool {
 	v := outcome.Of(err)
-	switch v.Kind {
-	case outcome.KindRetry, outcome.KindPanic:
+	if v.Kind == outcome.KindRetry || v.Kind == outcome.KindPanic {
 		return v.After > 0
 	}
 	return true

@@ -122,7 +122,7 @@ func TestFlipsAreSeenWithinThePollAndItsJitter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, control.Config{}, healthy, func(s subject) {
-				s.Control.Bound()
+				s.Bound()
 				s.want("")
 				s.set(flip.on)
 				settle(15*time.Second - 1)

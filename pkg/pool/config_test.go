@@ -47,12 +47,12 @@ func TestConfigThatCannotWorkIsRefusedByFieldValueAndBound(t *testing.T) {
 
 func TestSmallVisibilitiesWork(t *testing.T) {
 	t.Parallel()
-	for _, visibility := range []time.Duration{2, 3, 5, 6} {
+	for _, visibility := range []time.Duration{2 * time.Second, 3 * time.Second, 5 * time.Second, 6 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, "q", nil)
 			c := &counter{}
 			r.sendN(5)
-			p := r.pool(pool.Config{Visibility: visibility * time.Second, Middleware: []pool.Middleware{c.wrap}, Handler: sleeper(20 * time.Second)})
+			p := r.pool(pool.Config{Visibility: visibility, Middleware: []pool.Middleware{c.wrap}, Handler: sleeper(20 * time.Second)})
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			go func() { defer close(done); _, _ = p.Run(ctx) }()

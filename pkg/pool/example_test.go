@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"time"
@@ -238,14 +239,14 @@ func Example_metrics() {
 	}
 	_, _ = p.Run(ctx)
 	w := httptest.NewRecorder()
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for line := range strings.Lines(w.Body.String()) {
 		if strings.HasPrefix(line, "stagefleet_pool_ends_total") {
 			fmt.Print(line)
 		}
 	}
 	w = httptest.NewRecorder()
-	p.Health().ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
+	p.Health().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 	fmt.Println(w.Code)
 	// Output:
 	// stagefleet_pool_ends_total{end="done",pool="events"} 1

@@ -49,7 +49,7 @@ func TestHandlerThatDoesNotReturnNormallyFailsOnceAndFreesEverything(t *testing.
 	t.Parallel()
 	for name, fault := range map[string]func(){
 		"panics":                func() { panic("secret") },
-		"panics with nil":       func() { panic(nil) }, //nolint:govet // the case
+		"panics with nil":       func() { panic(nil) },
 		"panics in the runtime": func() { var m map[string]int; m["a"] = 1 },
 		"ends its goroutine":    runtime.Goexit,
 	} {

@@ -31,6 +31,7 @@ func (p *Pool) logEnd(h *held, v outcome.Verdict, took time.Duration) {
 		level = zapcore.WarnLevel
 	case outcome.KindPanic, outcome.KindQuarantine:
 		level = zapcore.ErrorLevel
+	default:
 	}
 	entry := p.cfg.Log.Check(level, "handler returned")
 	if entry == nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -263,7 +264,7 @@ func TestHealthEndpointsTellReceivingFromSilence(t *testing.T) {
 			Live() error
 		}, path string) (int, bool) {
 			w := httptest.NewRecorder()
-			h.(*pool.Pool).Health().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+			h.(*pool.Pool).Health().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 			var body struct{ OK bool }
 			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
 				t.Fatal(err)

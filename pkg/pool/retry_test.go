@@ -144,13 +144,12 @@ func TestMessageAlreadyWaitingForItsSlotIsNeverReceived(t *testing.T) {
 // valve is a gate by hand, which may also give out permits one by one.
 type valve struct {
 	change.Signal
-	mu      sync.Mutex
-	shut    string
-	limit   int // permits at a time; 0: any number
-	out     int
-	perCall int
-	every   time.Duration // at most perCall messages in that time
-	last    time.Time
+	mu    sync.Mutex
+	shut  string
+	limit int // permits at a time; 0: any number
+	out   int
+	every time.Duration // between two messages
+	last  time.Time
 }
 
 func (v *valve) Changed() <-chan struct{} { return v.Next() }

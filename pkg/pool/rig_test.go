@@ -298,7 +298,7 @@ func (r *rig) edits(edit func(op string, out any)) {
 	r.edit = edit
 }
 
-func (r *rig) do(ctx context.Context, c call, real func() (int, any, error)) error {
+func (r *rig) do(ctx context.Context, c call, forward func() (int, any, error)) error {
 	c.at = time.Since(r.start)
 	r.mu.Lock()
 	fault, i := r.fault, len(r.calls)
@@ -316,7 +316,7 @@ func (r *rig) do(ctx context.Context, c call, real func() (int, any, error)) err
 	got := 0
 	if err == nil {
 		var out any
-		if got, out, err = real(); err == nil && after != nil {
+		if got, out, err = forward(); err == nil && after != nil {
 			err = after(c)
 		}
 		if err == nil && edit != nil {

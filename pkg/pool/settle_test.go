@@ -3,7 +3,6 @@ package pool_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -53,12 +52,6 @@ func (c *counter) total() (n int) {
 		n += runs
 	}
 	return n
-}
-
-func (c *counter) bodies() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.order)
 }
 
 func TestDeletesAreGatheredToTen(t *testing.T) {
@@ -322,7 +315,7 @@ func TestWithoutADeadLetterQueueTheQueuesOwnPolicyMovesIt(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		go func() { defer close(done); p.Run(ctx) }()
+		go func() { defer close(done); _, _ = p.Run(ctx) }()
 		settle(5 * time.Minute)
 		cancel()
 		<-done

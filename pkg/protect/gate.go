@@ -2,6 +2,7 @@ package protect
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -127,7 +128,7 @@ func (t *Task) age() float64 {
 }
 
 func callResult(err error) string {
-	_, refused := err.(*refusal)
+	_, refused := errors.AsType[*refusal](err)
 	switch {
 	case err == nil:
 		return "ok"

@@ -79,16 +79,16 @@ func New(cfg Config) (*Task, error) {
 func (t *Task) Run(ctx context.Context) error {
 	for {
 		now := time.Now()
-		on, at, any := t.begin(now)
-		if any && !at.After(now) {
+		on, at, owed := t.begin(now)
+		if owed && !at.After(now) {
 			err := t.put(ctx, on)
 			if ctx.Err() != nil {
-				return nil
+				return nil //nolint:nilerr // the end of ctx is how Run is asked to end; what it cut off is no failure
 			}
 			t.took(on, err, now)
 			continue
 		}
-		if !t.sleep(ctx, any, at.Sub(now)) {
+		if !t.sleep(ctx, owed, at.Sub(now)) {
 			return nil
 		}
 	}
@@ -112,19 +112,19 @@ func (t *Task) sleep(ctx context.Context, bounded bool, d time.Duration) bool {
 }
 
 // begin returns the next call and when it is due, and notes a release that is about to be made.
-func (t *Task) begin(now time.Time) (on bool, at time.Time, any bool) {
+func (t *Task) begin(now time.Time) (on bool, at time.Time, owed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	on, at, any = t.plan()
+	on, at, owed = t.plan()
 	if at.Before(t.retryAt) {
 		at = t.retryAt
 	}
-	t.releasing = any && !on && !at.After(now)
-	return on, at, any
+	t.releasing = owed && !on && !at.After(now)
+	return on, at, owed
 }
 
 // plan is the whole decision: which call is next, and when; none may be. It runs under mu.
-func (t *Task) plan() (on bool, at time.Time, any bool) {
+func (t *Task) plan() (on bool, at time.Time, owed bool) {
 	switch t.state {
 	case Absent:
 		return false, time.Time{}, false

@@ -66,7 +66,7 @@ func (a *agent) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil || in.ProtectionEnabled == nil || r.Method != "PUT" || r.URL.String() != "http://agent/task-protection/v1/state" {
+	if err := d.Decode(&in); err != nil || in.ProtectionEnabled == nil || r.Method != http.MethodPut || r.URL.String() != "http://agent/task-protection/v1/state" {
 		a.Errorf("%s %s: %v", r.Method, r.URL, err)
 	}
 	a.mu.Lock()

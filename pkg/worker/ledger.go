@@ -108,6 +108,9 @@ func (l *ledger) publish(ctx context.Context, h *held) (pool.Settlement, error) 
 		Next: route(l.settings.Next), Join: route(l.settings.Join),
 		Gaps: h.attempt.noted(), Timings: h.timings(), TraceParent: h.traceparent(),
 	})
+	if errors.Is(err, job.ErrInvalidPublication) { // would be refused for ever
+		return l.end(ctx, h, outcome.Quarantine("output_invalid", err))
+	}
 	if err != nil {
 		return pool.Settlement{}, fmt.Errorf("publish step %s: %w", h.claim.Step, err)
 	}
