@@ -26,7 +26,7 @@ func newJobs(getenv func(string) string) *cobra.Command {
 				return usageError{fmt.Errorf("limit %d must be 1 to %d", filter.Limit, api.MaxPage)}
 			}
 			if filter.State, err = api.ParseState(state); err != nil {
-				return usageError{fmt.Errorf("state %q: %w", state, err)}
+				return usageError{fmt.Errorf("state %q must be one that a job can have, such as running, completed or failed", state)}
 			}
 			return c.ask(func(ctx context.Context, fleet *api.Client) error {
 				page, err := fleet.Jobs(ctx, filter)

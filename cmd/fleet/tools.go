@@ -14,7 +14,7 @@ import (
 func warnOfMissingTools(w io.Writer, getenv func(string) string) {
 	tools := []string{"ffmpeg", "ffprobe", "tesseract", "aubiopitch", "prlimit"}
 	if getenv(provider.SpeechURL) == "" {
-		tools = append(tools, "pocketsphinx")
+		tools = append(tools, "pocketsphinx_continuous")
 	}
 	var missing []string
 	for _, tool := range tools {
@@ -23,6 +23,6 @@ func warnOfMissingTools(w io.Writer, getenv func(string) string) {
 		}
 	}
 	if len(missing) > 0 {
-		fmt.Fprintf(w, "Not installed, so jobs will fail: %s. `make setup` installs what the stages run.\n", strings.Join(missing, ", "))
+		fmt.Fprintf(w, "Not installed, so jobs will fail or have gaps: %s. `make setup` installs what the stages run.\n", strings.Join(missing, ", "))
 	}
 }
