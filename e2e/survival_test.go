@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagefleet/stagefleet/pkg/admin"
 	"github.com/stagefleet/stagefleet/pkg/job"
 )
 
@@ -49,6 +50,7 @@ func (f *fleet) killAndRecover(id, stage string) {
 	if !ok {
 		f.t.Fatalf("no process runs %s", stage)
 	}
+	crew := f.workers(stage)
 	var tools []process
 	for _, p := range f.descendants() {
 		if p.parent == victim.pid {
@@ -71,6 +73,20 @@ func (f *fleet) killAndRecover(id, stage string) {
 		f.t.Errorf("%s went on %v after the kill, want %v at most", stage, took, recoveryLimit)
 	}
 	f.noneOf(tools)
+	if now := f.workers(stage); now != crew {
+		f.t.Errorf("%s has %d workers after the kill, want %d as before", stage, now, crew)
+	}
+}
+
+// workers counts a stage's workers as an operator sees them.
+func (f *fleet) workers(stage string) int {
+	f.t.Helper()
+	stages, err := f.Stages(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	i := slices.IndexFunc(stages, func(s admin.Stage) bool { return s.Name == stage })
+	return stages[i].Workers
 }
 
 func TestAStoppedFleetGoesOnWhereItWas(t *testing.T) {

@@ -122,6 +122,7 @@ func (l Local) run(ctx context.Context, st *state, server Server, endpoint strin
 	if err != nil {
 		return err
 	}
+	server.Crew = crew{server.Record, cluster.Tasks}
 	err = l.keep(ctx, server, cluster)
 	return errors.Join(err, st.sweep())
 }

@@ -46,7 +46,7 @@ func (r Remote) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, record.Close()) }()
 	return Serve(ctx, Server{
-		Pipeline: r.Pipeline, Env: r.Env, Addr: r.Addr, Record: record, Place: r.Place, Queues: sqs.NewFromConfig(cfg),
+		Pipeline: r.Pipeline, Env: r.Env, Addr: r.Addr, Record: record, Crew: record, Place: r.Place, Queues: sqs.NewFromConfig(cfg),
 		Metrics: metrics, Log: log, Sweep: remoteSweep, Ready: r.Ready,
 	})
 }

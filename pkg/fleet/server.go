@@ -43,7 +43,8 @@ type Server struct {
 	Env      string
 	Addr     string // host:port of the API, on the loopback interface
 	Record   *job.Store
-	Place    string // of the objects, file:///folder or s3://bucket/prefix
+	Crew     admin.Record // the record, as the overview of the stages sees it
+	Place    string       // of the objects, file:///folder or s3://bucket/prefix
 	Queues   Queues
 	Metrics  *prometheus.Registry // shown under /metrics
 	Log      *zap.Logger
@@ -106,7 +107,7 @@ func (s Server) front(ctx context.Context) (*api.Server, *admin.Admin, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	overview, err := admin.New(s.Pipeline, s.Env, s.Queues, s.Record)
+	overview, err := admin.New(s.Pipeline, s.Env, s.Queues, s.Crew)
 	if err != nil {
 		return nil, nil, err
 	}
