@@ -40,6 +40,7 @@ var (
 	speech  = []string{"-f", "lavfi", "-i", "flite=text='good morning everyone and welcome to the meeting about the river':voice=slt"}
 	tone    = []string{"-f", "lavfi", "-i", "sine=440:r=16000:d=8"}
 	fast    = []string{"-movflags", "+faststart"}
+	padded  = []string{"-af", "apad", "-t", "8"} // speech as long as the picture
 )
 
 // ingested runs the handler on bytes as a submitted file.
@@ -73,7 +74,7 @@ func codes(gaps []outcome.Gap) []string {
 }
 
 func TestARecordingBecomesSoundPostersAndFacts(t *testing.T) {
-	got, objects := ingested(t, film(t, "a.mp4", slices.Concat(picture, speech)...))
+	got, objects := ingested(t, film(t, "a.mp4", slices.Concat(picture, speech, padded)...))
 	m := got.Output
 	if got.Verdict.Kind != outcome.KindDone || len(got.Gaps) != 0 {
 		t.Fatalf("ended %+v with %v", got.Verdict, got.Gaps)
@@ -271,5 +272,12 @@ func TestALostObjectIsAFailureNotARefusal(t *testing.T) {
 		Input: recording.Source{V: recording.Version, Object: source, Name: canary}})
 	if got.Verdict.Kind != outcome.KindRetry || strings.Contains(fmt.Sprint(got.Verdict), canary) {
 		t.Fatalf("ended %+v", got.Verdict)
+	}
+}
+
+func TestAPictureThatEndsBeforeTheSoundGoesOnWithAGap(t *testing.T) {
+	got, _ := ingested(t, film(t, "a.mp4", slices.Concat([]string{"-f", "lavfi", "-i", "testsrc2=s=320x180:r=10:d=3"}, tone)...))
+	if got.Verdict.Kind != outcome.KindDone || !slices.Equal(codes(got.Gaps), []string{"uneven"}) || !strings.Contains(got.Gaps[0].Sentence, "picture could be read for 3s and the sound for 8s;") {
+		t.Fatalf("ended %+v with %v", got.Verdict, got.Gaps)
 	}
 }

@@ -74,13 +74,17 @@ func gaps(declared media.Declared, d decoded, facts recording.Facts) []outcome.G
 	short := isShort(declared.Duration, length) ||
 		facts.HasAudio && isShort(declared.Audio.Duration, d.sound.Duration) ||
 		facts.HasVideo && isShort(declared.Video.Duration, d.picture.Duration)
-	note(short, "cut_short", fmt.Sprintf("Only the first %s of %s could be read.", least(d, facts).Round(time.Second), declared.Duration.Round(time.Second)))
+	uneven := facts.HasAudio && facts.HasVideo && (isShort(d.sound.Duration, d.picture.Duration) || isShort(d.picture.Duration, d.sound.Duration))
+	note(uneven, "uneven", fmt.Sprintf("The picture could be read for %s and the sound for %s; where one of them is missing, clips show a still picture or are silent.",
+		d.picture.Duration.Round(time.Second), d.sound.Duration.Round(time.Second)))
+	note(short && !uneven, "cut_short", fmt.Sprintf("Only the first %s of %s could be read.", least(d, facts).Round(time.Second), declared.Duration.Round(time.Second)))
 	damaged := max(d.sound.Errors, d.picture.Errors) > damageLines || facts.HasAudio && d.soundErr != nil || facts.HasVideo && d.pictureErr != nil
 	note(damaged && !short, "damaged", "Parts of the recording are damaged, so some words or pictures may be missing.")
 	return gaps
 }
 
-// isShort reports whether a stream ended well before its declared end; 0 declares nothing.
+// isShort reports whether a stream ended well before the end that was declared or that the other one reached; 0
+// declares nothing.
 func isShort(declared, got time.Duration) bool {
 	return declared > 0 && declared-got > max(shortTime, declared/shortShare)
 }

@@ -29,15 +29,17 @@ func TestGapsAreWhatDidNotDecode(t *testing.T) {
 		change func(*media.Declared, *decoded)
 		want   []string
 	}{
-		"nothing missing":            {func(*media.Declared, *decoded) {}, nil},
-		"two percent short":          {func(_ *media.Declared, d *decoded) { d.picture.Duration, d.sound.Duration = 98*second, 98*second }, nil},
-		"more than two percent":      {func(_ *media.Declared, d *decoded) { d.picture.Duration, d.sound.Duration = 98*second-1, 98*second-1 }, []string{"cut_short"}},
-		"only the sound is short":    {func(_ *media.Declared, d *decoded) { d.sound.Duration = 50 * second }, []string{"cut_short"}},
-		"only the picture is short":  {func(_ *media.Declared, d *decoded) { d.picture.Duration = 50 * second }, []string{"cut_short"}},
-		"length of a stream unknown": {func(m *media.Declared, d *decoded) { m.Audio.Duration = 0; d.sound.Duration = 50 * second }, nil},
+		"nothing missing":                    {func(*media.Declared, *decoded) {}, nil},
+		"two percent short":                  {func(_ *media.Declared, d *decoded) { d.picture.Duration, d.sound.Duration = 98*second, 98*second }, nil},
+		"more than two percent":              {func(_ *media.Declared, d *decoded) { d.picture.Duration, d.sound.Duration = 98*second-1, 98*second-1 }, []string{"cut_short"}},
+		"only the sound is short":            {func(_ *media.Declared, d *decoded) { d.sound.Duration = 50 * second }, []string{"uneven"}},
+		"only the picture is short":          {func(_ *media.Declared, d *decoded) { d.picture.Duration = 50 * second }, []string{"uneven"}},
+		"length of a stream unknown":         {func(m *media.Declared, d *decoded) { m.Audio.Duration = 0; d.sound.Duration = 50 * second }, []string{"uneven"}},
+		"a picture that is declared shorter": {func(m *media.Declared, d *decoded) { m.Video.Duration, d.picture.Duration = 50*second, 50*second }, []string{"uneven"}},
+		"uneven by two percent":              {func(m *media.Declared, d *decoded) { m.Video.Duration, d.picture.Duration = 98*second, 98*second }, nil},
 		"no length declared": {func(m *media.Declared, d *decoded) {
 			m.Duration, m.Audio.Duration, m.Video.Duration = 0, 0, 0
-			d.sound.Duration = second
+			d.sound.Duration, d.picture.Duration = second, second
 		}, nil},
 		"a few complaints": {func(_ *media.Declared, d *decoded) { d.sound.Errors = damageLines }, nil},
 		"many complaints":  {func(_ *media.Declared, d *decoded) { d.sound.Errors = damageLines + 1 }, []string{"damaged"}},

@@ -49,7 +49,7 @@ func TestAToolKilledFromOutsideCostsATryNotTheRecording(t *testing.T) {
 }
 
 func TestWhatWasDecodedIsKeptWhenAToolGivesUpInTheEnd(t *testing.T) {
-	content := film(t, "a.mp4", slices.Concat(picture, speech)...)
+	content := film(t, "a.mp4", slices.Concat(picture, speech, padded)...)
 	instead(t, "ffmpeg", `$REAL "$@"; exit 69`)
 	got, _ := ingested(t, content)
 	m := got.Output
