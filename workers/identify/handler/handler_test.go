@@ -281,3 +281,21 @@ func TestAToolThatWasKilledIsTriedAgain(t *testing.T) {
 		}
 	}
 }
+
+func TestNobodyIsAskedAboutAPictureThatIsNotThere(t *testing.T) {
+	objects := workertest.NewObjects(t)
+	in := recorded(t, objects, []sample.Turn{{Name: "xx", Title: "yy", Voice: "slt", Words: "thank you the water is rising " + "every winter"}})
+	whole, short := filepath.Join(t.TempDir(), "whole.mp4"), filepath.Join(t.TempDir(), "short.mp4")
+	if err := os.WriteFile(whole, objects.Get(in.Media.Source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "ffmpeg", "-v", "error", "-t", "0.2", "-i", whole, "-i", whole, "-map", "0:v", "-map", "1:a", short).CombinedOutput(); err != nil {
+		t.Fatalf("shorten the picture: %v: %s", err, out)
+	}
+	in.Media.Source = objects.PutFile("jobs/j/short", short)
+	env, questions := asked(t, 200, `{"speakers":[]}`)
+	got, _ := run(t, objects, in, env)
+	if got.Verdict.Kind != outcome.KindDone || len(*questions) != 0 || got.Output.Speakers[0].Evidence != recording.EvidenceUnknown {
+		t.Fatalf("ended %+v after %d questions", got.Verdict, len(*questions))
+	}
+}

@@ -49,7 +49,7 @@ func (h identify) askVision(ctx context.Context, t task, c *cast, words []record
 	}
 	unknown = unknown[:min(len(unknown), visionSpeakers)]
 	pictures, err := stills(ctx, t, c, unknown)
-	if err != nil {
+	if err != nil || len(pictures) == 0 {
 		return err
 	}
 	question := provider.Question{Instructions: visionInstructions, Input: quotes(c, unknown, words), Schema: visionSchema, MaxTokens: visionTokens}
@@ -67,7 +67,8 @@ func (h identify) askVision(ctx context.Context, t task, c *cast, words []record
 	return c.learn(answer)
 }
 
-// stills takes one picture of each speaker in question, in the middle of their longest stretch.
+// stills takes one picture of each speaker in question, in the middle of their longest stretch, if the
+// recording has one there.
 func stills(ctx context.Context, t task, c *cast, speakers []int) ([]provider.Picture, error) {
 	path, err := t.Objects.Path(ctx, t.Input.Media.Source)
 	if err != nil {
@@ -79,7 +80,11 @@ func stills(ctx context.Context, t task, c *cast, speakers []int) ([]provider.Pi
 		v := c.longest(s)
 		name := fmt.Sprintf("vision%d.jpg", s)
 		at := time.Duration((v.from+v.to)/2) * time.Millisecond
-		if err := tools.Still(ctx, path, t.Input.Media.Demuxer, at, name); err != nil {
+		err := tools.Still(ctx, path, t.Input.Media.Demuxer, at, name)
+		if isSenseless(err) {
+			continue
+		}
+		if err != nil {
 			return nil, err
 		}
 		jpeg, err := os.ReadFile(filepath.Join(t.Dir, name))
