@@ -14,7 +14,7 @@ var Stages = stage.Pipeline{
 	{
 		Name: "ingest", Summary: "validate and probe the recording, extract its sound and poster frames",
 		Next:    "transcribe",
-		Profile: stage.Profile{Slots: 1, MinTasks: 1, MaxTasks: 4, TimeLimit: 20 * time.Minute, CPU: 1024, Memory: 2048},
+		Profile: stage.Profile{Slots: 1, MinTasks: 1, MaxTasks: 4, TimeLimit: time.Hour, CPU: 1024, Memory: 2048},
 	},
 	{
 		Name: "transcribe", Summary: "turn speech into timed words",

@@ -1,11 +1,14 @@
 package media
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // stand puts a script in the place of a tool; $REAL is the tool.
@@ -60,4 +63,21 @@ func TestAKilledProbeSaysNothingAboutTheFile(t *testing.T) {
 	if _, err := (Runner{}).Probe(t.Context(), path); !errors.Is(err, ErrMachine) || errors.Is(err, ErrFormat) {
 		t.Fatalf("got %v", err)
 	}
+}
+
+func TestACostlyInputReachesItsLimitBeforeTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if got := Within(t.Context(), 2); got != (Limits{}) {
+			t.Errorf("without a deadline: %+v", got)
+		}
+		for left, want := range map[time.Duration]time.Duration{
+			20 * time.Minute: 8 * time.Minute, 10 * time.Hour: DefaultCPU, time.Second: time.Second, -time.Hour: time.Second,
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), left)
+			if got := Within(ctx, 2); got != (Limits{CPU: want}) {
+				t.Errorf("%v left for two tools: %+v", left, got)
+			}
+			cancel()
+		}
+	})
 }

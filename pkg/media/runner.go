@@ -43,6 +43,22 @@ const (
 	MaxStderr = 1 << 20         // bytes; more is counted and dropped
 )
 
+// cpuShare is the part of the time until a deadline that tools may compute: the rest is for fetching, keeping and
+// a busy machine.
+const cpuShare = 0.8
+
+// Within returns limits that so many tools reach before ctx's deadline even if they share one core, so that a
+// costly input ends with ErrLimit and not with a time-out that would be tried again. Without a deadline, and
+// beyond DefaultCPU, the defaults hold.
+func Within(ctx context.Context, tools int) Limits {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return Limits{}
+	}
+	share := time.Duration(cpuShare * float64(time.Until(deadline)) / float64(tools))
+	return Limits{CPU: min(DefaultCPU, max(time.Second, share))}
+}
+
 // Errors to match with errors.Is. Use errors.As with *ExitError for a tool that ran and failed.
 var (
 	ErrMissing = errors.New("tool is not installed")

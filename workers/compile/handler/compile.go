@@ -44,7 +44,7 @@ func (handler) Handle(ctx context.Context, t task) (recording.Clip, error) {
 	if err != nil {
 		return recording.Clip{}, err
 	}
-	end, err := cutter{media.Runner{Dir: t.Dir, Record: t.Ran}, still}.cut(ctx, clip)
+	end, err := cutter{media.Runner{Dir: t.Dir, Limits: media.Within(ctx, 1), Record: t.Ran}, still}.cut(ctx, clip)
 	if err != nil {
 		return recording.Clip{}, fmt.Errorf("make a clip: %w", err)
 	}

@@ -69,7 +69,7 @@ type evidence struct {
 func (h identify) look(ctx context.Context, t task) (evidence, error) {
 	var seen evidence
 	var screenErr, voiceErr error
-	tools := media.Runner{Dir: t.Dir, Record: t.Ran}
+	tools := media.Runner{Dir: t.Dir, Limits: media.Within(ctx, 2), Record: t.Ran} // two run side by side
 	var both sync.WaitGroup
 	both.Go(func() { seen.banners, screenErr = readScreen(ctx, t, tools) })
 	both.Go(func() { seen.pitches, voiceErr = measureVoices(ctx, t, tools) })

@@ -35,7 +35,7 @@ func (ingest) Handle(ctx context.Context, t worker.Task[recording.Source]) (reco
 	if err != nil {
 		return recording.Media{}, fmt.Errorf("fetch the recording: %w", err)
 	}
-	tools := media.Runner{Dir: t.Dir, Record: t.Ran}
+	tools := media.Runner{Dir: t.Dir, Limits: media.Within(ctx, 2), Record: t.Ran} // two run side by side
 	declared, err := tools.Probe(ctx, path)
 	if err != nil {
 		return recording.Media{}, refusal(err)

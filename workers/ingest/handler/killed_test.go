@@ -1,13 +1,18 @@
 package handler
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/outcome"
+	"github.com/stagefleet/stagefleet/pkg/recording"
+	"github.com/stagefleet/stagefleet/pkg/worker"
+	"github.com/stagefleet/stagefleet/pkg/workertest"
 )
 
 // instead has a script run in the place of a tool; $REAL is the tool.
@@ -58,5 +63,22 @@ func TestWhatWasDecodedIsKeptWhenAToolGivesUpInTheEnd(t *testing.T) {
 	}
 	if m.Audio == nil || len(m.Speech) == 0 || len(m.Posters) != 3 || !m.Facts.HasVideo || m.Facts.DurationMs < 7900 {
 		t.Fatalf("got %+v", m)
+	}
+}
+
+func TestADecodeBombIsRefusedBeforeTheTimeLimit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "source")
+	if err := os.WriteFile(path, film(t, "a.mp4", slices.Concat(picture, tone)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	instead(t, "ffmpeg", `[ "$(ulimit -t)" -gt 480 ] || kill -XCPU $$; exit 1`) // at its limit, if that leaves both tools time
+	objects := workertest.NewObjects(t)
+	store := worker.NewObjects(objects.Store, "jobs/j/a1", t.TempDir(), 0)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Minute, outcome.ErrTimeLimit)
+	defer cancel()
+	_, err := ingest{}.Handle(ctx, worker.Task[recording.Source]{Dir: t.TempDir(), Objects: store,
+		Input: recording.Source{V: recording.Version, Object: objects.PutFile("jobs/j/source", path), Name: canary}})
+	if got := outcome.Of(err); got.Kind != outcome.KindReject || got.Reason != "too_costly" {
+		t.Fatalf("ended %+v", got)
 	}
 }
