@@ -235,12 +235,12 @@ func TestAClipThatCostsTooMuchIsLeftOutWithAGap(t *testing.T) {
 // instead has a script run in the place of a tool; $REAL is the tool.
 func instead(t *testing.T, tool, script string) {
 	t.Helper()
-	real, err := exec.LookPath(tool)
+	path, err := exec.LookPath(tool)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, tool), []byte("#!/bin/sh\nREAL="+real+"\n"+script+"\n"), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, tool), []byte("#!/bin/sh\nREAL="+path+"\n"+script+"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
