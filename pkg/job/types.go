@@ -93,9 +93,10 @@ type Timings struct {
 
 // ToolRun is the lifetime of one child process.
 type ToolRun struct {
-	Tool       string `json:"tool"`
-	Start, End time.Time
-	CPU        time.Duration `json:"cpuNs"`
+	Tool  string        `json:"tool"`
+	Start time.Time     `json:"start"`
+	End   time.Time     `json:"end"`
+	CPU   time.Duration `json:"cpuNs"`
 }
 
 // Publication is the success of an execution.
