@@ -1,8 +1,13 @@
 package workers_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"go.uber.org/zap"
@@ -83,6 +88,45 @@ func TestTextIsRefusedWithASentence(t *testing.T) {
 	j := f.Wait(f.Submit("notes", 0, source).ID)
 	if j.State != job.Rejected || j.Reason == nil || j.Reason.Sentence == "" {
 		t.Errorf("%s because of %+v", j.State, j.Reason)
+	}
+	for _, s := range f.Stages() {
+		if s.DLQ != 0 {
+			t.Errorf("%d dead letters of %s", s.DLQ, s.Name)
+		}
+	}
+}
+
+func TestADamagedRecordingEndsWithGapsAndWithoutDeadLetters(t *testing.T) {
+	f := fleet(t)
+	file := filepath.Join(t.TempDir(), "talk.mp4")
+	if _, err := sample.Generate(t.Context(), []sample.Turn{
+		{Name: "John Carter", Title: "Planning Director", Voice: "rms", Words: "hello everybody my name is John Carter and today we discuss the river bridge"},
+		{Name: "Mary Wilson", Title: "Chief Engineer", Voice: "slt", Words: "good evening my name is Mary Wilson and the water under the bridge is rising every winter"},
+	}, file); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dice := rand.New(rand.NewPCG(1, 1))
+	for _, percent := range []int{45, 85} {
+		content := slices.Clone(whole)
+		for at := bytes.Index(content, []byte("mdat")) + 4; at < len(content); at += 64 {
+			if dice.IntN(100) >= percent {
+				continue
+			}
+			for i := at; i < min(at+64, len(content)); i++ {
+				content[i] = byte(dice.Uint32())
+			}
+		}
+		name := fmt.Sprintf("ruin%d", percent)
+		source := recording.Source{V: recording.Version, Object: f.Objects.Put("in/"+name+".mp4", content), Name: name + ".mp4"}
+		if j := f.Wait(f.Submit(name, 0, source).ID); j.State != job.CompletedWithGaps && j.State != job.Rejected {
+			t.Errorf("%d %%: %s because of %+v, steps %+v", percent, j.State, j.Reason, j.Steps)
+		} else {
+			t.Logf("%d %%: %s, %+v", percent, j.State, j.Gaps)
+		}
 	}
 	for _, s := range f.Stages() {
 		if s.DLQ != 0 {
