@@ -12,7 +12,8 @@ import (
 var ErrUnknown = errors.New("the outcome of the commit is unknown")
 
 // Transient reports whether running the same transaction again may succeed: the database has undone it because
-// of others. A commit whose answer was lost is not among these: its outcome is unknown.
+// of others, or has not heard of it, since the connection had died before. A commit whose answer was lost is not
+// among these: its outcome is unknown.
 func Transient(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pg.Code {
@@ -25,5 +26,5 @@ func Transient(err error) bool {
 		primary := l.Code() & 0xff
 		return primary == lib.SQLITE_BUSY || primary == lib.SQLITE_LOCKED
 	}
-	return false
+	return pgconn.SafeToRetry(err) && !errors.Is(err, ErrUnknown)
 }

@@ -213,6 +213,12 @@ func TestRowLocksAreTakenOrNeedless(t *testing.T) {
 	})
 }
 
+// unsent is how the driver says that a connection had died before a byte of the statement was sent.
+type unsent struct{}
+
+func (unsent) Error() string     { return "write failed" }
+func (unsent) SafeToRetry() bool { return true }
+
 func TestTransientFaultsAreTriedAgainAndOthersAreNot(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *sqldb.DB) {
 		for _, test := range []struct {
@@ -220,6 +226,7 @@ func TestTransientFaultsAreTriedAgainAndOthersAreNot(t *testing.T) {
 			want int
 		}{
 			{&pgconn.PgError{Code: "40001"}, 12}, {&pgconn.PgError{Code: "40P01"}, 12}, {&pgconn.PgError{Code: "55P03"}, 12},
+			{unsent{}, 12}, {fmt.Errorf("commit: %w: %w", sqldb.ErrUnknown, unsent{}), 1},
 			{&pgconn.PgError{Code: "23505"}, 1}, {errors.New("other"), 1},
 		} {
 			tries := 0
