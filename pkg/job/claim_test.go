@@ -140,7 +140,7 @@ func TestTheThirdCrashEndsTheStepInsteadOfRunningIt(t *testing.T) {
 		if got.Reason.Code != "crashed_out" || got.Steps[0].Crashes != 3 || got.Steps[0].Attempts != 0 {
 			t.Fatalf("job %+v", got)
 		}
-		if copies := f.queues.take("dlq-ingest"); len(copies) != 1 || copies[0].Attributes["class"] != "crashed_out" {
+		if copies := f.queues.take("dlq-ingest"); len(copies) != 1 || copies[0].Attributes["dead-reason"] != "crashed_out" {
 			t.Fatalf("dead-letter copies %+v", copies)
 		}
 		if f.balance() != 0 {

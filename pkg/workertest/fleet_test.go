@@ -252,7 +252,7 @@ func TestPoisonIsDeadOnceWithItsReason(t *testing.T) {
 		if b := fleet.Balance(); b != workertest.Funds {
 			t.Errorf("balance %d, want the price refunded once", b)
 		}
-		if reason := letters[0].MessageAttributes["class"].StringValue; reason == nil || *reason != "bad_state" {
+		if reason := letters[0].MessageAttributes["dead-reason"].StringValue; reason == nil || *reason != "bad_state" {
 			t.Errorf("attributes %v", letters[0].MessageAttributes)
 		}
 	})
