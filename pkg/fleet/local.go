@@ -23,9 +23,9 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/stage"
 )
 
-// localReconcile is how often the record is compared with the queues, and dead letters with the record. Less than in production, where a look costs calls, so
-// that what a killed fleet held goes on soon.
-const localReconcile = 2 * time.Second
+// localReconcile is how often the record is compared with the queues, and dead letters with the record: sooner than in
+// production, where a look costs calls, so that what a killed fleet held goes on soon.
+const localReconcile = 5 * time.Second
 
 // localEnv is the environment's name in a local fleet's queue names.
 const localEnv = "local"

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	relayEvery = 50 * time.Millisecond // between looks for rows that are due
+	relayEvery = 250 * time.Millisecond // between looks for rows that are due; what this process commits is sent at once
 	relayBatch = 100
 	handedRows = 1000 // what a process may have waiting for its own relay; the rest is swept up later
 )
