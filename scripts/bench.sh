@@ -1,8 +1,8 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Measured comparisons, each a table on screen and a file in build/bench. Ratios count; absolute figures are this
 # machine's. The peers are dependencies of the bench module alone. Whatever cannot be had here (the npm server,
 # Postgres) is said to be missing, not left out silently.
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$PWD/build/bench
 mkdir -p "$out"

@@ -81,6 +81,11 @@ func Pipeline(t testing.TB, o Options) *Fleet {
 	for _, p := range o.Programs {
 		f.programs[p.Name] = p
 	}
+	for _, s := range o.Stages {
+		if _, ok := f.programs[s.Name]; !ok {
+			t.Fatalf("stage %q has no program in Options.Programs: add worker.Define(%q, handler.New)", s.Name, s.Name)
+		}
+	}
 	f.startControl()
 	f.Start()
 	t.Cleanup(func() {
