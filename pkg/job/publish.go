@@ -17,8 +17,9 @@ const (
 )
 
 // Publish commits the success of an execution: its outputs, the steps that follow and their messages, in one
-// transaction. ErrInvalidPublication says that trying again is useless. It is accepted only while the claim's lease stands and no newer version has taken over; a
-// refused publication has changed nothing but may have released the step. Give Outgoing to Dispatch at once.
+// transaction. It is accepted only while the claim's lease stands and no newer version has taken over; a refused
+// publication has changed nothing but may have released the step or ended it as superseded. ErrInvalidPublication
+// says that trying again is useless. Give Outgoing to Dispatch at once.
 func (s *Store) Publish(ctx context.Context, p Publication) (Published, error) {
 	if err := p.validate(); err != nil {
 		return Published{}, fmt.Errorf("publish: %w: %w", ErrInvalidPublication, err)
