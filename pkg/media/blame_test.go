@@ -50,7 +50,8 @@ func TestAFailureIsBlamedOnTheInputTheLimitOrTheMachine(t *testing.T) {
 }
 
 func TestFFmpegThatCatchesASignalWasStillStopped(t *testing.T) {
-	stand(t, "ffmpeg", `$REAL "$@" & sleep 1; kill -TERM $!; wait $!`)
+	// It is told to stop once it catches the signal, not before: the mask of /proc says when.
+	stand(t, "ffmpeg", `$REAL "$@" & until grep -q 'SigCgt:.*[4-7c-f]...$' /proc/$!/status; do sleep 0.1; done; kill -TERM $!; wait $!`)
 	_, err := Runner{}.Run(t.Context(), "ffmpeg", "-v", "error", "-re", "-f", "lavfi", "-i", "testsrc2", "-f", "null", "-")
 	if !errors.Is(err, ErrMachine) || GaveUp(err) {
 		t.Fatalf("got %v", err)

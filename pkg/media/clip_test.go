@@ -111,12 +111,12 @@ func TestWhatFFmpegLeavesOfADamagedSourceIsLookedAt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, percent := range []int{45, 85} { // more than ffmpeg forgives by default; of the latter it cannot decode anything
+	for _, percent := range []int{45, 85} { // more than ffmpeg forgives by default; of the latter it decodes a frame of sound at most
 		content := slices.Clone(whole)
 		ruin(content, percent)
 		source := writeFile(t, "x.mp4", string(content))
 		_, got := cut(t, Clip{Source: source, Demuxer: "mov", Start: time.Second, Length: 6 * time.Second, Width: 320, Height: 180, Sound: true})
-		if percent < 50 && max(got.Sound, got.Picture) < 3*time.Second || percent > 50 && got != (Made{}) {
+		if percent < 50 && max(got.Sound, got.Picture) < 3*time.Second || percent > 50 && max(got.Sound, got.Picture) > 100*time.Millisecond {
 			t.Errorf("%d %% ruined: got %+v", percent, got)
 		}
 	}
