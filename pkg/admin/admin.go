@@ -41,10 +41,10 @@ type Stage struct {
 	Name             string  `json:"name"`
 	Queue            string  `json:"queue"`
 	Visible          int64   `json:"visible"`
-	InFlight         int64   `json:"inFlight"`
+	InFlight         int64   `json:"in_flight"`
 	Delayed          int64   `json:"delayed"`
-	DLQ              int64   `json:"dlq"`              // messages in the dead-letter queue, whatever their state
-	OldestAgeSeconds float64 `json:"oldestAgeSeconds"` // of the oldest step that could run and does not; 0 without any
+	DLQ              int64   `json:"dlq"`                // messages in the dead-letter queue, whatever their state
+	OldestAgeSeconds float64 `json:"oldest_age_seconds"` // of the oldest step that could run and does not; 0 without any
 	Paused           bool    `json:"paused"`
 	Breaker          string  `json:"breaker"` // the worst of its workers: closed, half_open or open
 	Workers          int     `json:"workers"`

@@ -131,10 +131,10 @@ type Account struct {
 	Tenant      string `json:"tenant"`
 	Balance     int64  `json:"balance"`   // the sum of all entries
 	Unlimited   bool   `json:"unlimited"` // the balance may go below zero
-	InFlight    int64  `json:"inFlight"`
-	MaxInFlight int64  `json:"maxInFlight"` // zero: no limit
-	DailyCap    int64  `json:"dailyCap"`    // spent per UTC day; zero: no limit
-	SpentToday  int64  `json:"spentToday"`
+	InFlight    int64  `json:"in_flight"`
+	MaxInFlight int64  `json:"max_in_flight"` // zero: no limit
+	DailyCap    int64  `json:"daily_cap"`     // spent per UTC day; zero: no limit
+	SpentToday  int64  `json:"spent_today"`
 }
 
 // Account returns a tenant's account, or ErrNotFound before its first job, limit or grant.

@@ -21,7 +21,7 @@ type Dead struct {
 	Emission int64     `json:"emission"`
 	Rounds   int       `json:"rounds"`
 	Trace    string    `json:"trace,omitempty"`
-	DiedAt   time.Time `json:"diedAt"`
+	DiedAt   time.Time `json:"died_at"`
 }
 
 // DeadSteps lists the dead steps of all tenants in the order of their making, from after a step on; limit 1 to 500.

@@ -96,7 +96,7 @@ type ToolRun struct {
 	Tool  string        `json:"tool"`
 	Start time.Time     `json:"start"`
 	End   time.Time     `json:"end"`
-	CPU   time.Duration `json:"cpuNs"`
+	CPU   time.Duration `json:"cpu_ns"`
 }
 
 // Publication is the success of an execution.
@@ -180,9 +180,9 @@ type WorkerStatus struct {
 	ID          string    `json:"id"`
 	Stage       string    `json:"stage"`
 	Version     string    `json:"version"`
-	StartedAt   time.Time `json:"startedAt"`
-	SeenAt      time.Time `json:"seenAt"` // set by the store
-	LastReceive time.Time `json:"lastReceive"`
+	StartedAt   time.Time `json:"started_at"`
+	SeenAt      time.Time `json:"seen_at"` // set by the store
+	LastReceive time.Time `json:"last_receive"`
 	Slots       int       `json:"slots"`
 	Busy        int       `json:"busy"`
 	Breaker     string    `json:"breaker"` // closed, half_open or open

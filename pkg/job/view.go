@@ -55,9 +55,9 @@ type Job struct {
 	Current   bool          `json:"current"`             // its result is the target's current one
 	Recovered int           `json:"recovered,omitempty"` // how often a person has set it going again
 	Seq       int64         `json:"seq"`                 // grows with every change of the job or of one of its steps
-	RetryAt   *time.Time    `json:"retryAt,omitempty"`
-	CreatedAt time.Time     `json:"createdAt"`
-	EndedAt   *time.Time    `json:"endedAt,omitempty"`
+	RetryAt   *time.Time    `json:"retry_at,omitempty"`
+	CreatedAt time.Time     `json:"created_at"`
+	EndedAt   *time.Time    `json:"ended_at,omitempty"`
 }
 
 // Step is one stage's work, or one part of it, on a job.
@@ -70,10 +70,10 @@ type Step struct {
 	Crashes   int        `json:"crashes,omitempty"`
 	Reason    *Reason    `json:"reason,omitempty"`
 	Progress  *Progress  `json:"progress,omitempty"`
-	RetryAt   *time.Time `json:"retryAt,omitempty"`
+	RetryAt   *time.Time `json:"retry_at,omitempty"`
 	Worker    string     `json:"worker,omitempty"`
-	CreatedAt time.Time  `json:"createdAt"`
-	EndedAt   *time.Time `json:"endedAt,omitempty"`
+	CreatedAt time.Time  `json:"created_at"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
 	History   []Attempt  `json:"history,omitempty"` // every execution, oldest first; only in Store.Job
 }
 
@@ -84,12 +84,12 @@ type Attempt struct {
 	Counted        bool      `json:"counted"`
 	Outcome        string    `json:"outcome"` // running, done, retry, defer, reject, quarantine, await, interrupted, crashed, ...
 	Reason         string    `json:"reason,omitempty"`
-	ClaimedAt      time.Time `json:"claimedAt"`
-	ClosedAt       time.Time `json:"closedAt,omitzero"`
-	QueueWaitMs    int64     `json:"queueWaitMs"`    // from the moment the message was due to its claim
-	ExecutionMs    int64     `json:"executionMs"`    // the handler
-	ProviderWaitMs int64     `json:"providerWaitMs"` // part of the execution
-	PublicationMs  int64     `json:"publicationMs"`  // from the handler's return, by the worker's clock, to the commit, by the database's
+	ClaimedAt      time.Time `json:"claimed_at"`
+	ClosedAt       time.Time `json:"closed_at,omitzero"`
+	QueueWaitMs    int64     `json:"queue_wait_ms"`    // from the moment the message was due to its claim
+	ExecutionMs    int64     `json:"execution_ms"`     // the handler
+	ProviderWaitMs int64     `json:"provider_wait_ms"` // part of the execution
+	PublicationMs  int64     `json:"publication_ms"`   // from the handler's return, by the worker's clock, to the commit, by the database's
 	Tools          []ToolRun `json:"tools,omitempty"`
 }
 
