@@ -22,9 +22,10 @@ const (
 // The stream ends after the job has.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
-	changes, leave := s.watches.join(r.Context(), id) // before the first read: a change after it is told
+	tenant := callerOf(r.Context()).tenant
+	changes, leave := s.watches.join(r.Context(), tenant, id) // before the first read: a change after it is told
 	defer leave()
-	j, err := s.cfg.Record.Job(r.Context(), Tenant, id)
+	j, err := s.cfg.Record.Job(r.Context(), tenant, id)
 	if err != nil {
 		return err
 	}
@@ -88,7 +89,7 @@ type watch struct {
 func newWatches(r Reader) *watches { return &watches{record: r, jobs: map[string]*watch{}} }
 
 // join returns the states of a job from now on; leave must be called. The last to leave ends the reading.
-func (w *watches) join(ctx context.Context, id string) (<-chan job.Job, func()) {
+func (w *watches) join(ctx context.Context, tenant, id string) (<-chan job.Job, func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	watched := w.jobs[id]
@@ -96,7 +97,7 @@ func (w *watches) join(ctx context.Context, id string) (<-chan job.Job, func()) 
 		look, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		watched = &watch{cancel: cancel, ended: make(chan struct{}), watchers: map[chan job.Job]bool{}}
 		w.jobs[id] = watched
-		go w.look(look, id, watched)
+		go w.look(look, tenant, id, watched)
 	}
 	states := make(chan job.Job, 1)
 	watched.watchers[states] = true
@@ -118,7 +119,7 @@ func (w *watches) leave(id string, watched *watch, states chan job.Job) {
 }
 
 // look goes on until nobody watches the job. A record that does not answer is asked again at the next look.
-func (w *watches) look(ctx context.Context, id string, watched *watch) {
+func (w *watches) look(ctx context.Context, tenant, id string, watched *watch) {
 	defer close(watched.ended)
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -129,10 +130,10 @@ func (w *watches) look(ctx context.Context, id string, watched *watch) {
 			return
 		case <-tick.C:
 		}
-		if seq, err := w.record.Seq(ctx, Tenant, id); err != nil || seq == told {
+		if seq, err := w.record.Seq(ctx, tenant, id); err != nil || seq == told {
 			continue
 		}
-		if j, err := w.record.Job(ctx, Tenant, id); err == nil {
+		if j, err := w.record.Job(ctx, tenant, id); err == nil {
 			told = j.Seq
 			w.tell(watched, j)
 		}

@@ -11,13 +11,13 @@ import (
 // another origin sends. Refusals are problem details.
 func Guard(next http.Handler) http.Handler {
 	origins := http.NewCrossOriginProtection()
-	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		writeProblem(w, problem(http.StatusForbidden, "cross_origin", "The fleet takes nothing from a page of another origin."))
+	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, r, problem(http.StatusForbidden, "cross_origin", "The fleet takes nothing from a page of another origin."))
 	}))
 	guarded := origins.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !IsLoopback((&url.URL{Host: r.Host}).Hostname()) {
-			writeProblem(w, problem(http.StatusForbidden, "not_loopback", "Without keys, the fleet answers only under a loopback address."))
+			writeProblem(w, r, problem(http.StatusForbidden, "not_loopback", "Without keys, the fleet answers only under a loopback address."))
 			return
 		}
 		guarded.ServeHTTP(w, r)

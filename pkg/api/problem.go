@@ -17,9 +17,10 @@ type Problem struct {
 	Type       string        `json:"type"` // always about:blank: Code tells problems apart
 	Title      string        `json:"title"`
 	Status     int           `json:"status"`
-	Detail     string        `json:"detail"` // one sentence
-	Code       string        `json:"code"`   // bounded snake_case word
-	RetryAfter time.Duration `json:"-"`      // from the header; zero when waiting does not help
+	Detail     string        `json:"detail"`             // one sentence
+	Instance   string        `json:"instance,omitempty"` // the address that was asked
+	Code       string        `json:"code"`               // bounded snake_case word
+	RetryAfter time.Duration `json:"-"`                  // from the header; zero when waiting does not help
 }
 
 // Error returns the sentence.
@@ -68,12 +69,15 @@ func refusal(r *job.Refused) *Problem {
 	return p
 }
 
-func writeProblem(w http.ResponseWriter, p *Problem) {
+// writeProblem answers a request with a copy of p.
+func writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {
+	told := *p
+	told.Instance = r.URL.EscapedPath()
 	w.Header().Set("Content-Type", "application/problem+json")
 	if p.RetryAfter > 0 {
 		seconds := (p.RetryAfter + time.Second - 1) / time.Second
 		w.Header().Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
 	}
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // a client that hung up gets no answer
+	_ = json.NewEncoder(w).Encode(told) // a client that hung up gets no answer
 }

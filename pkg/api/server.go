@@ -3,7 +3,8 @@
 //
 // Promised: 202 only when the job and its input are durable; errors are RFC 9457 problem details with a sentence for
 // people; live events lose nothing over a reconnect. Not promised yet: keys, so the server answers callers on the loopback
-// interface only. Package job decides; this package translates.
+// interface only. Package job decides; this package translates. An operation is an entry of the table of routes: method, path,
+// scope, what it takes and gives; the OpenAPI document at /v1/openapi.json is made from it.
 package api
 
 import (
@@ -13,10 +14,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
-	"path"
-	"strconv"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -72,25 +69,16 @@ type Server struct {
 	cfg      Config
 	watches  *watches
 	handler  http.Handler
+	document doc           // OpenAPI
 	stopping chan struct{} // closed when Run is told to end: event streams do not wait to be cut
 }
 
 // NewServer prepares a server; Run makes it answer.
 func NewServer(cfg Config) *Server {
 	s := &Server{cfg: cfg, watches: newWatches(cfg.Record), stopping: make(chan struct{})}
-	mux := http.NewServeMux()
-	for pattern, methods := range map[string]map[string]endpoint{
-		"/v1/jobs":             {http.MethodPost: s.submit, http.MethodGet: s.list},
-		"/v1/jobs/{id}":        {http.MethodGet: s.job},
-		"/v1/jobs/{id}/events": {http.MethodGet: s.events},
-		"/v1/stages":           {http.MethodGet: s.stages},
-		"/healthz":             {http.MethodGet: s.health},
-		"/metrics":             {http.MethodGet: s.metrics},
-		"/":                    {},
-	} {
-		mux.HandleFunc(pattern, s.dispatch(methods))
-	}
-	s.handler = Guard(mux)
+	routes := s.routes()
+	s.document = describe(routes)
+	s.handler = Guard(s.mux(routes))
 	return s
 }
 
@@ -124,31 +112,9 @@ func (s *Server) Run(ctx context.Context, listener net.Listener, grace time.Dura
 	return err
 }
 
-// endpoint answers one method of one path.
-type endpoint func(w http.ResponseWriter, r *http.Request) error
-
-// dispatch chooses by method, so that every refusal is a problem document; the ServeMux would answer in plain text.
-func (s *Server) dispatch(methods map[string]endpoint) http.HandlerFunc {
-	var allowed []string
-	for method := range methods {
-		allowed = append(allowed, method)
-	}
-	return func(w http.ResponseWriter, r *http.Request) {
-		handle, ok := methods[r.Method]
-		switch {
-		case len(methods) == 0:
-			writeProblem(w, problem(http.StatusNotFound, "no_route", "There is nothing at this address."))
-		case !ok:
-			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			writeProblem(w, problem(http.StatusMethodNotAllowed, "method", "This address does not take %s.", r.Method))
-		default:
-			s.answer(w, r, handle)
-		}
-	}
-}
-
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, handle endpoint) {
-	err := handle(w, r)
+// answer runs one operation for a caller who may ask for it.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, route route) {
+	err := s.perform(w, r, route)
 	if err == nil || r.Context().Err() != nil {
 		return
 	}
@@ -156,62 +122,18 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, handle endpoint)
 	if p.Status == http.StatusInternalServerError {
 		s.cfg.Log.Error("request failed", zap.String("operation", r.Pattern), zap.String("job", r.PathValue("id")), zap.Error(err))
 	}
-	writeProblem(w, p)
+	writeProblem(w, r, p)
 }
 
-func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
-	query := r.URL.Query()
-	state, err := ParseState(query.Get("state"))
-	if err != nil {
+func (s *Server) perform(w http.ResponseWriter, r *http.Request, route route) error {
+	c := localOperator
+	if err := c.allow(route.scope); err != nil {
 		return err
 	}
-	filter := job.Filter{Tenant: Tenant, Target: query.Get("target"), State: state, Cursor: query.Get("cursor")}
-	if text := query.Get("limit"); text != "" {
-		limit, err := strconv.Atoi(text)
-		if err != nil || limit < 1 || limit > MaxPage {
-			return problem(http.StatusBadRequest, "limit", "The limit must be a whole number from 1 to %d.", MaxPage)
-		}
-		filter.Limit = limit
-	}
-	jobs, cursor, err := s.cfg.Record.Jobs(r.Context(), filter)
-	if err != nil {
+	if err := route.understands(r); err != nil {
 		return err
 	}
-	page := Page{Jobs: []job.Job{}, Cursor: cursor}
-	for _, j := range jobs {
-		page.Jobs = append(page.Jobs, s.placed(j))
-	}
-	return writeJSON(w, http.StatusOK, page)
-}
-
-// ParseState reads a state by which jobs are listed; an empty text is any state.
-func ParseState(text string) (job.State, error) {
-	switch state := job.State(text); state {
-	case "", job.Waiting, job.Queued, job.Running, job.Retrying, job.Paused, job.Awaiting:
-		return state, nil
-	default:
-		if state.Ended() {
-			return state, nil
-		}
-	}
-	return "", problem(http.StatusBadRequest, "state", "The state is none that a job can have, such as running, completed or failed.")
-}
-
-// MaxPage is the most jobs that one list holds.
-const MaxPage = 500
-
-// Page is one list of jobs, newest first. An empty Cursor means that it is the last.
-type Page struct {
-	Jobs   []job.Job `json:"jobs"`
-	Cursor string    `json:"cursor,omitempty"`
-}
-
-func (s *Server) job(w http.ResponseWriter, r *http.Request) error {
-	j, err := s.cfg.Record.Job(r.Context(), Tenant, r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, s.placed(j))
+	return route.handle(w, withCaller(r, c))
 }
 
 func (s *Server) stages(w http.ResponseWriter, r *http.Request) error {
@@ -222,33 +144,23 @@ func (s *Server) stages(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, stages)
 }
 
+// stageState is one stage as it is answered.
+type stageState = admin.Stage
+
+type health struct {
+	Status string `json:"status"` // ok
+}
+
 func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	if err := s.cfg.Record.Ping(r.Context()); err != nil {
 		return problem(http.StatusServiceUnavailable, "record", "The record does not answer.")
 	}
-	return writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	return writeJSON(w, http.StatusOK, health{Status: "ok"})
 }
 
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	s.cfg.Metrics.ServeHTTP(w, r)
 	return nil
-}
-
-// placed names the result by where it can be opened: a path on this machine, or an s3 address.
-func (s *Server) placed(j job.Job) job.Job {
-	if j.Result == nil {
-		return j
-	}
-	j.Result = &job.Result{Dir: s.at(j.Result.Dir), Manifest: s.at(j.Result.Manifest), Index: s.at(j.Result.Index)}
-	return j
-}
-
-func (s *Server) at(key string) string {
-	place, err := url.Parse(s.cfg.Place)
-	if err != nil || place.Scheme != "file" {
-		return strings.TrimSuffix(s.cfg.Place, "/") + "/" + key
-	}
-	return path.Join(place.Path, key)
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) error {

@@ -29,6 +29,13 @@ const (
 	copyBuffer  = 256 << 10 // an upload needs this much memory, however long it is
 )
 
+// submitForm is the form as the document describes it; its fields are read in the order in which they come.
+type submitForm struct {
+	File    []byte `json:"file" jsonschema:"description=the recording\\, with its file name"`
+	Target  string `json:"target,omitempty" jsonschema:"description=what the recording is called; its file name unless given"`
+	Version int64  `json:"version,omitempty" jsonschema:"minimum=1,description=version of the target; the next unless given"`
+}
+
 // upload is what a multipart request brought.
 type upload struct {
 	target  string
@@ -53,7 +60,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("encode the source: %w", err)
 	}
 	j, err := s.cfg.Record.Submit(r.Context(), job.Submission{
-		Tenant: Tenant, Target: up.target, Version: up.version, Digest: up.object.SHA256, Input: input, First: s.cfg.First,
+		Tenant: callerOf(r.Context()).tenant, Target: up.target, Version: up.version, Digest: up.object.SHA256, Input: input, First: s.cfg.First,
 		IdempotencyKey: key, BodyHash: up.hash(), TraceParent: r.Header.Get("Traceparent"),
 	})
 	if err != nil {

@@ -25,6 +25,11 @@ const (
 	Superseded        State = "superseded"
 )
 
+// States returns every state.
+func States() []State {
+	return []State{Waiting, Queued, Running, Retrying, Paused, Awaiting, Completed, CompletedWithGaps, Rejected, Failed, Cancelled, Superseded}
+}
+
 // Ended reports whether nothing more will happen by itself. A failed job may still be redriven by a person.
 func (s State) Ended() bool {
 	switch s {
