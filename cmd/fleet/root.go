@@ -62,7 +62,7 @@ func newRoot(getenv func(string) string) *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newUp(getenv), newServe(getenv), newSQS(), newMigrate(getenv),
-		newSubmit(getenv), newWatch(getenv), newJobs(getenv), newJob(getenv), newStages(getenv))
+		newSubmit(getenv), newWatch(getenv), newJobs(getenv), newJob(getenv), newStages(getenv), newSize(getenv))
 	return root
 }
 

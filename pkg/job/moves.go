@@ -98,6 +98,7 @@ func (u *unit) closeAttempt(s *stepRow, end, reason string, counted bool, t Timi
 		ID: s.Attempt, Outcome: end, Reason: reason, Counted: flag(counted), Garbage: flag(end != string(outcome.KindDone)),
 		ClosedAt: u.now, ReceivedAt: micros(t.ReceivedAt), StartedAt: micros(t.StartedAt), EndedAt: micros(t.EndedAt),
 		ProviderWait: t.ProviderWait.Microseconds(), Tools: string(tools),
+		Requests: t.Usage.Requests, InputTokens: t.Usage.InputTokens, OutputTokens: t.Usage.OutputTokens,
 	})
 }
 

@@ -40,15 +40,22 @@ func TestTimingsAreKeptPerExecution(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		j := f.submit(f.submission("talk"))
 		c := f.claim("ingest")
-		now := time.Now()
+		now := time.Now().Truncate(time.Microsecond)
 		f.accepted(job.Publication{Claim: c, Next: next("transcribe"), Timings: job.Timings{
 			ReceivedAt: now.Add(-4 * time.Second), StartedAt: now.Add(-3 * time.Second), EndedAt: now.Add(-time.Second),
-			ProviderWait: 500 * time.Millisecond,
-			Tools:        []job.ToolRun{{Tool: "ffmpeg", Start: now.Add(-2 * time.Second), End: now.Add(-time.Second), CPU: time.Second}},
+			ProviderWait: 500 * time.Millisecond, Usage: job.Usage{Requests: 2, InputTokens: 1200, OutputTokens: 90},
+			Tools: []job.ToolRun{{Tool: "ffmpeg", Start: now.Add(-2 * time.Second), End: now.Add(-time.Second), CPU: time.Second}},
 		}})
 		h := f.job(j.ID).Steps[0].History
-		if len(h) != 1 || h[0].ExecutionMs != 2000 || h[0].ProviderWaitMs != 500 || h[0].PublicationMs < 900 || len(h[0].Tools) != 1 || h[0].Tools[0].CPU != time.Second {
+		if len(h) != 1 || h[0].ExecutionMs != 2000 || h[0].ProviderWaitMs != 500 || h[0].Usage != (job.Usage{Requests: 2, InputTokens: 1200, OutputTokens: 90}) || h[0].PublicationMs < 900 || len(h[0].Tools) != 1 || h[0].Tools[0].CPU != time.Second {
 			t.Fatalf("history %+v", h)
+		}
+		got, err := f.s.Executions(f.ctx, "ingest", 10)
+		if err != nil || len(got) != 1 || got[0] != (job.Execution{Duration: 2 * time.Second, Usage: h[0].Usage}) {
+			t.Errorf("executions %+v, %v", got, err)
+		}
+		if none, err := f.s.Executions(f.ctx, "transcribe", 10); err != nil || len(none) != 0 {
+			t.Errorf("executions of a stage that ran nothing: %+v, %v", none, err)
 		}
 	})
 }

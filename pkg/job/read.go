@@ -231,7 +231,8 @@ func readHistory(ctx context.Context, tx *sqldb.Tx, j *Job) error {
 		var a Attempt
 		var step, tools string
 		var counted, due, claimed, closed, started, ended, provider int64
-		err := scan(&a.ID, &step, &a.Worker, &a.Outcome, &a.Reason, &counted, &due, &claimed, &closed, &started, &ended, &provider, &tools)
+		err := scan(&a.ID, &step, &a.Worker, &a.Outcome, &a.Reason, &counted, &due, &claimed, &closed, &started, &ended, &provider, &tools,
+			&a.Usage.Requests, &a.Usage.InputTokens, &a.Usage.OutputTokens)
 		if err != nil {
 			return err
 		}

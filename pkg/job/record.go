@@ -167,6 +167,9 @@ type closedRow struct {
 	StartedAt    int64  `json:"started_at"`
 	EndedAt      int64  `json:"ended_at"`
 	ProviderWait int64  `json:"provider_wait"`
+	Requests     int64  `json:"requests"`
+	InputTokens  int64  `json:"input_tokens"`
+	OutputTokens int64  `json:"output_tokens"`
 	Tools        string `json:"tools"`
 }
 

@@ -88,7 +88,15 @@ type Settle struct {
 type Timings struct {
 	ReceivedAt, StartedAt, EndedAt time.Time
 	ProviderWait                   time.Duration
+	Usage                          Usage
 	Tools                          []ToolRun
+}
+
+// Usage is what one execution used of a provider's quotas. Zero where no provider was asked or none said.
+type Usage struct {
+	Requests     int64 `json:"requests"`
+	InputTokens  int64 `json:"input_tokens"` // all that was sent, read from a cache or not
+	OutputTokens int64 `json:"output_tokens"`
 }
 
 // ToolRun is the lifetime of one child process.

@@ -95,6 +95,7 @@ type Attempt struct {
 	ExecutionMs    int64     `json:"execution_ms"`     // the handler
 	ProviderWaitMs int64     `json:"provider_wait_ms"` // part of the execution
 	PublicationMs  int64     `json:"publication_ms"`   // from the handler's return, by the worker's clock, to the commit, by the database's
+	Usage          Usage     `json:"usage,omitzero"`
 	Tools          []ToolRun `json:"tools,omitempty"`
 }
 

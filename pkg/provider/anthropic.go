@@ -60,6 +60,7 @@ func (a *Anthropic) Look(ctx context.Context, q Question, pictures []Picture) (j
 }
 
 func (a *Anthropic) ask(ctx context.Context, q Question, blocks ...anthropic.ContentBlockParamUnion) (json.RawMessage, error) {
+	spend(ctx, Usage{Requests: 1})
 	message, err := a.client.Messages.New(ctx, anthropic.MessageNewParams{
 		Model:        a.model,
 		MaxTokens:    q.MaxTokens,
@@ -70,6 +71,8 @@ func (a *Anthropic) ask(ctx context.Context, q Question, blocks ...anthropic.Con
 	if err != nil {
 		return nil, a.failed(ctx, err)
 	}
+	u := message.Usage
+	spend(ctx, Usage{InputTokens: u.InputTokens + u.CacheCreationInputTokens + u.CacheReadInputTokens, OutputTokens: u.OutputTokens})
 	if message.StopReason == anthropic.StopReasonRefusal {
 		return nil, ErrDeclined
 	}

@@ -201,3 +201,24 @@ func TestEverySettingIsListed(t *testing.T) {
 		}
 	}
 }
+
+func TestAMeterHearsOfRequestsAndOfEveryTokenCounted(t *testing.T) {
+	var used Usage
+	ctx := WithMeter(t.Context(), func(u Usage) {
+		used.Requests += u.Requests
+		used.InputTokens += u.InputTokens
+		used.OutputTokens += u.OutputTokens
+	})
+	good, _ := answering(t, 200, nil, `{"id":"m","type":"message","role":"assistant","model":"x","stop_reason":"end_turn","content":[{"type":"text","text":"{}"}],
+		"usage":{"input_tokens":100,"cache_creation_input_tokens":20,"cache_read_input_tokens":3,"output_tokens":7}}`)
+	if _, err := good.Answer(ctx, question); err != nil {
+		t.Fatal(err)
+	}
+	if used != (Usage{Requests: 1, InputTokens: 123, OutputTokens: 7}) {
+		t.Errorf("used %+v", used)
+	}
+	bad, _ := answering(t, 500, nil, `{}`)
+	if _, err := bad.Answer(ctx, question); err == nil || used.Requests != 2 || used.InputTokens != 123 {
+		t.Errorf("after a failure %v: %+v", err, used)
+	}
+}

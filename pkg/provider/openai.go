@@ -76,6 +76,7 @@ func (s *OpenAISpeech) Transcribe(ctx context.Context, r Recording) (Transcript,
 	if err != nil {
 		return Transcript{}, err
 	}
+	spend(ctx, Usage{Requests: 1})
 	response, err := s.client.Do(request)
 	if err != nil {
 		return Transcript{}, unreachable(ctx, speechName)

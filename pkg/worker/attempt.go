@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagefleet/stagefleet/pkg/job"
 	"github.com/stagefleet/stagefleet/pkg/outcome"
+	"github.com/stagefleet/stagefleet/pkg/provider"
 )
 
 // progressPeriod is the shortest time between two reports that are kept.
@@ -24,6 +25,7 @@ type attempt struct {
 	gaps  []outcome.Gap
 	tools []job.ToolRun
 	wait  time.Duration // spent in providers
+	used  job.Usage     // of their quotas
 	shown time.Time
 }
 
@@ -67,6 +69,7 @@ func (a *attempt) provider(ctx context.Context, call func(context.Context) error
 	if a == nil {
 		return call(ctx)
 	}
+	ctx = provider.WithMeter(ctx, a.use)
 	start := time.Now()
 	defer func() {
 		a.mu.Lock()
@@ -79,6 +82,14 @@ func (a *attempt) provider(ctx context.Context, call func(context.Context) error
 	return a.call(ctx, call)
 }
 
+func (a *attempt) use(u provider.Usage) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.used.Requests += u.Requests
+	a.used.InputTokens += u.InputTokens
+	a.used.OutputTokens += u.OutputTokens
+}
+
 // noted returns the gaps so far.
 func (a *attempt) noted() []outcome.Gap {
 	a.mu.Lock()
@@ -86,9 +97,10 @@ func (a *attempt) noted() []outcome.Gap {
 	return slices.Clone(a.gaps)
 }
 
-// spent returns the time in providers and the lifetimes of tools so far.
-func (a *attempt) spent() (time.Duration, []job.ToolRun) {
+// spent adds the time in providers, what was used of them and the lifetimes of tools so far.
+func (a *attempt) spent(t job.Timings) job.Timings {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.wait, slices.Clone(a.tools)
+	t.ProviderWait, t.Usage, t.Tools = a.wait, a.used, slices.Clone(a.tools)
+	return t
 }

@@ -64,6 +64,5 @@ func (h *held) timings() job.Timings {
 	if t.EndedAt.IsZero() {
 		t.EndedAt = time.Now()
 	}
-	t.ProviderWait, t.Tools = h.attempt.spent()
-	return t
+	return h.attempt.spent(t)
 }

@@ -58,7 +58,8 @@ func (t Task[In]) Ran(tool string, start, end time.Time, cpu time.Duration) {
 }
 
 // Provider calls a provider: its time counts as provider wait rather than work,
-// and its end feeds the stage's breaker. While the breaker is open the call is not
+// the requests and tokens of package provider's calls that get its ctx are kept in
+// the record of the attempt, and its end feeds the stage's breaker. While the breaker is open the call is not
 // made. Return the error as it is or wrapped: it defers the step where the provider
 // is down, and is a counted failure where only this call went wrong.
 func (t Task[In]) Provider(ctx context.Context, call func(ctx context.Context) error) error {

@@ -50,7 +50,7 @@ func Try[In, Out any](ctx context.Context, h Handler[In, Out], in In, trial Tria
 	})
 	tried.Verdict = outcome.Of(outcome.Because(ctx, err))
 	tried.Gaps = held.attempt.noted()
-	_, tried.Tools = held.attempt.spent()
+	tried.Tools = held.attempt.spent(job.Timings{}).Tools
 	if err != nil {
 		var none Out
 		tried.Output = none

@@ -11,7 +11,8 @@ FROM step s WHERE s.job IN ids($1)
 ORDER BY s.job, s.created_at, s.part, s.id
 
 -- name: attempts
-SELECT a.id, a.step, a.worker, a.outcome, a.reason, a.counted, a.due_at, a.claimed_at, a.closed_at, a.started_at, a.ended_at, a.provider_wait, a.tools
+SELECT a.id, a.step, a.worker, a.outcome, a.reason, a.counted, a.due_at, a.claimed_at, a.closed_at, a.started_at, a.ended_at, a.provider_wait, a.tools,
+	a.requests, a.input_tokens, a.output_tokens
 FROM attempt a WHERE a.job = $1 ORDER BY a.id
 
 -- name: jobs
@@ -44,3 +45,9 @@ FROM step s WHERE s.phase = 2 AND s.id > $1 ORDER BY s.id LIMIT $2
 
 -- name: job_of
 SELECT id FROM job WHERE id = $1 UNION SELECT job FROM step WHERE id = $1
+
+-- name: executions
+SELECT a.started_at, a.ended_at, a.requests, a.input_tokens, a.output_tokens
+FROM attempt a JOIN step s ON s.id = a.step
+WHERE s.stage = $1 AND a.outcome = 'done' AND a.started_at > 0 AND a.ended_at > a.started_at
+ORDER BY a.id DESC LIMIT $2

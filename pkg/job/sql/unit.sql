@@ -143,10 +143,14 @@ UPDATE attempt SET
 	started_at = r.started_at,
 	ended_at = r.ended_at,
 	provider_wait = r.provider_wait,
+	requests = r.requests,
+	input_tokens = r.input_tokens,
+	output_tokens = r.output_tokens,
 	tools = r.tools
 FROM records($1:
 	id text, outcome text, reason text, counted bigint, garbage bigint, closed_at bigint,
-	received_at bigint, started_at bigint, ended_at bigint, provider_wait bigint, tools text
+	received_at bigint, started_at bigint, ended_at bigint, provider_wait bigint,
+	requests bigint, input_tokens bigint, output_tokens bigint, tools text
 ) r WHERE attempt.id = r.id
 
 -- name: insert_outbox
