@@ -15,6 +15,7 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/job"
 	"github.com/stagefleet/stagefleet/pkg/localsqs"
 	"github.com/stagefleet/stagefleet/pkg/localsqs/sqsclient"
+	"github.com/stagefleet/stagefleet/pkg/stage"
 )
 
 // remote is a server whose queues are reached as AWS's are, by the environment.
@@ -81,5 +82,22 @@ func TestTheServerAloneDoesNotMigrate(t *testing.T) {
 	r := remote(t)
 	if err := r.Run(t.Context()); !errors.Is(err, job.ErrSchema) {
 		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestAFleetWhoseManifestBreaksADeclaredCeilingDoesNotComeUp(t *testing.T) {
+	above := stage.Pipeline{{Name: "ask", Summary: "ask a model", Profile: stage.Profile{Slots: 2, MaxTasks: 4, Ceiling: 7}}}
+	none := t.TempDir()
+	for name, run := range map[string]func() error{
+		"fleet up": func() error {
+			return Local{Pipeline: above, State: filepath.Join(none, "state"), Addr: "127.0.0.1:0", Tasks: map[string]int{"ask": 1}, Binaries: none, Out: io.Discard}.Run(t.Context())
+		},
+		"its server": func() error {
+			return Serve(t.Context(), Server{Pipeline: above, Env: "test", Addr: "127.0.0.1:0", Place: "file://" + none})
+		},
+	} {
+		if err := run(); err == nil || !strings.Contains(err.Error(), "stage ask: Profile.Ceiling is 7, must be at least MaxTasks x Slots, 8") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -18,6 +19,7 @@ const (
 	healthRead  = 5 * time.Second
 	healthWrite = 10 * time.Second
 	healthStop  = time.Second
+	healthAsk   = 5 * time.Second
 )
 
 // serveHealth answers /healthz, /readyz and /metrics on the listener until ctx
@@ -39,4 +41,24 @@ func serveHealth(ctx context.Context, l net.Listener, health http.Handler, metri
 		return fmt.Errorf("serve the health address: %w", err)
 	}
 	return nil
+}
+
+// askHealth asks the worker at addr whether it lives; the exit code is 0 if it says so.
+func askHealth(addr string, stderr io.Writer) int {
+	if addr == "" {
+		fmt.Fprintf(stderr, "health: %s is not set, must be the worker's host:port\n", EnvHealthAddr)
+		return ExitConfig
+	}
+	client := http.Client{Timeout: healthAsk}
+	answer, err := client.Get("http://" + addr + "/healthz") //nolint:gosec // the worker's own address, from the environment that started it
+	if err != nil {
+		fmt.Fprintf(stderr, "health: the worker does not answer: %v\n", err)
+		return ExitBroken
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		fmt.Fprintf(stderr, "health: the worker answers %s\n", answer.Status)
+		return ExitBroken
+	}
+	return ExitDone
 }

@@ -27,8 +27,13 @@ const (
 )
 
 // Main runs a stage's worker process and never returns. SIGTERM, SIGINT or the end
-// of the parent's pipe drains it; a second signal ends it at once.
+// of the parent's pipe drains it; a second signal ends it at once. With the one
+// argument "health" it asks the worker at FLEET_HEALTH_ADDR instead whether it
+// lives, for the health checks of containers, which may have no shell.
 func Main[In, Out any](name string, newHandler func(Deps) (Handler[In, Out], error)) {
+	if len(os.Args) == 2 && os.Args[1] == "health" {
+		os.Exit(askHealth(os.Getenv(EnvHealthAddr), os.Stderr))
+	}
 	os.Exit(Define(name, newHandler).main(os.Environ(), os.Stderr))
 }
 
