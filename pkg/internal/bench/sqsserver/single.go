@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
 // single prints the figures that concern localsqs alone.
@@ -39,7 +38,7 @@ func (p plan) recovery(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := p.fill(ctx, first.url)
+	q, err := p.fill(ctx, first.url)
 	first.stop() // with SIGKILL
 	if err != nil {
 		return err
@@ -51,34 +50,24 @@ func (p plan) recovery(ctx context.Context) error {
 	}
 	took := time.Since(start)
 	defer second.stop()
-	l.client = newClient(second.url)
-	n, err := l.depth(ctx)
+	q.client = newClient(second.url)
+	n, err := q.depth(ctx)
 	fmt.Printf("killed, back with %s queued  %v\n", n, took.Round(time.Millisecond))
 	return err
 }
 
 // fill queues the backlog.
-func (p plan) fill(ctx context.Context, url string) (*load, error) {
-	l, err := newLoad(ctx, url, false, 1024)
-	for range p.Backlog / batch {
-		if err == nil {
-			err = l.sendBatch(ctx)
-		}
+func (p plan) fill(ctx context.Context, url string) (*queue, error) {
+	q, err := newQueue(ctx, url, false, p.BodyBytes)
+	for i := int64(0); i < int64(p.Backlog) && err == nil; i += batch {
+		err = q.send(ctx, i)
 	}
-	return l, err
-}
-
-func (l *load) depth(ctx context.Context) (string, error) {
-	out, err := l.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: l.queue, AttributeNames: []types.QueueAttributeName{"ApproximateNumberOfMessages"}})
-	if err != nil {
-		return "", err
-	}
-	return out.Attributes["ApproximateNumberOfMessages"], nil
+	return q, err
 }
 
 // wakes measures from before a send to the return of the poll that waits for it.
 func (p plan) wakes(ctx context.Context, server *process) error {
-	l, err := newLoad(ctx, server.url, false, p.BodyBytes)
+	q, err := newQueue(ctx, server.url, false, p.BodyBytes)
 	if err != nil {
 		return err
 	}
@@ -87,7 +76,7 @@ func (p plan) wakes(ctx context.Context, server *process) error {
 	for range p.Wakes {
 		woken, failed := make(chan time.Time, 1), make(chan error, 1)
 		go func() {
-			out, err := l.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: l.queue, WaitTimeSeconds: 20})
+			out, err := q.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: q.url, WaitTimeSeconds: 20})
 			if err != nil || len(out.Messages) != 1 {
 				failed <- fmt.Errorf("poll: %w", err)
 				return
@@ -96,7 +85,7 @@ func (p plan) wakes(ctx context.Context, server *process) error {
 		}()
 		<-time.After(3 * time.Millisecond) // let the poll arrive and wait
 		start := time.Now()
-		if _, err := sender.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: l.queue, MessageBody: &l.body}); err != nil {
+		if _, err := sender.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: q.url, MessageBody: &q.body}); err != nil {
 			return err
 		}
 		select {
@@ -114,7 +103,7 @@ func (p plan) wakes(ctx context.Context, server *process) error {
 
 // idle measures the processor time of a server on which eight polls wait.
 func (p plan) idle(ctx context.Context, server *process) error {
-	l, err := newLoad(ctx, server.url, false, p.BodyBytes)
+	q, err := newQueue(ctx, server.url, false, p.BodyBytes)
 	if err != nil {
 		return err
 	}
@@ -122,7 +111,7 @@ func (p plan) idle(ctx context.Context, server *process) error {
 	defer cancel()
 	for range 8 {
 		go func() {
-			_, _ = l.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: l.queue, WaitTimeSeconds: 20})
+			_, _ = q.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: q.url, WaitTimeSeconds: 20})
 		}()
 	}
 	<-time.After(time.Second)
@@ -134,11 +123,11 @@ func (p plan) idle(ctx context.Context, server *process) error {
 
 // memory measures the resident memory with a backlog.
 func (p plan) memory(ctx context.Context, server *process) error {
-	l, err := p.fill(ctx, server.url)
+	q, err := p.fill(ctx, server.url)
 	if err != nil {
 		return err
 	}
-	n, err := l.depth(ctx)
+	n, err := q.depth(ctx)
 	fmt.Printf("resident with %s queued     %.0f MiB\n", n, server.residentMiB())
 	return err
 }
