@@ -2,7 +2,6 @@ package localsqs
 
 import (
 	"errors"
-	"regexp"
 )
 
 const maxBatch = 10
@@ -43,8 +42,6 @@ func (out *batchOutput) fail(id string, err error) {
 	out.Failed = append(out.Failed, failure{Id: id, Code: e.legacy, Message: e.message, SenderFault: e.fault() == "Sender"})
 }
 
-var batchID = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,80}$`)
-
 // checkBatch makes the checks that fail a batch as a whole.
 func checkBatch[E any](entries []E, id func(*E) string) error {
 	if len(entries) == 0 {
@@ -53,16 +50,16 @@ func checkBatch[E any](entries []E, id func(*E) string) error {
 	if len(entries) > maxBatch {
 		return prefixed("TooManyEntriesInBatchRequest", "Maximum number of entries per request are %d. You have sent %d.", maxBatch, len(entries))
 	}
-	seen := make(map[string]bool, len(entries))
 	for i := range entries {
-		id := id(&entries[i])
-		if !batchID.MatchString(id) {
+		own := id(&entries[i])
+		if !validEntryID(own) {
 			return prefixed("InvalidBatchEntryId", "A batch entry id can only contain alphanumeric characters, hyphens and underscores. It can be at most 80 letters long.")
 		}
-		if seen[id] {
-			return prefixed("BatchEntryIdsNotDistinct", "Id %s repeated.", id)
+		for before := range i {
+			if id(&entries[before]) == own {
+				return prefixed("BatchEntryIdsNotDistinct", "Id %s repeated.", own)
+			}
 		}
-		seen[id] = true
 	}
 	return nil
 }
@@ -74,7 +71,7 @@ func sendBatch(_ *Server, c *call, q *queue, in *sendBatchInput, now int64) (any
 	if in.total > maxMessageBytes {
 		return nil, prefixed("BatchRequestTooLong", "Batch requests cannot be longer than %d bytes. You have sent %d bytes.", maxMessageBytes, in.total)
 	}
-	out, spared := &batchOutput{}, c.strike.spares(len(in.drafts))
+	out, spared := &batchOutput{Successful: make([]sendOutput, 0, maxBatch)}, c.strike.spares(len(in.drafts))
 	for i, d := range in.drafts {
 		err := in.errs[i]
 		if err == nil && !spared(i) {
@@ -97,6 +94,7 @@ func (in *sendBatchInput) prepare() {
 	if len(in.Entries) > maxBatch {
 		return // refused as a whole
 	}
+	in.drafts, in.errs = make([]*draft, 0, maxBatch), make([]error, 0, maxBatch)
 	for i := range in.Entries {
 		d, err := newDraft(&in.Entries[i])
 		in.drafts, in.errs = append(in.drafts, d), append(in.errs, err)
@@ -116,6 +114,9 @@ func changeVisibilityBatch(_ *Server, c *call, q *queue, in *visibilityBatchInpu
 
 // entryHandle gives an expired handle the code that it has inside a batch.
 func entryHandle(err error) error {
+	if err == nil {
+		return nil
+	}
 	var e *apiError
 	if errors.As(err, &e) && e.expired {
 		return badRequest("ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid", "%s", e.message)
@@ -127,17 +128,16 @@ func each[E any](c *call, entries []E, id func(*E) string, run func(*E) error) (
 	if err := checkBatch(entries, id); err != nil {
 		return nil, err
 	}
-	out, spared := &batchOutput{}, c.strike.spares(len(entries))
+	out, spared := &batchOutput{Successful: make([]sendOutput, 0, maxBatch)}, c.strike.spares(len(entries))
 	for i := range entries {
-		err := error(errInternal("A fault was asked for."))
-		if spared(i) {
-			err = run(&entries[i])
+		e := &entries[i]
+		if !spared(i) {
+			out.fail(id(e), errInternal("A fault was asked for."))
+		} else if err := run(e); err != nil {
+			out.fail(id(e), err)
+		} else {
+			out.Successful = append(out.Successful, sendOutput{Id: id(e)})
 		}
-		if err != nil {
-			out.fail(id(&entries[i]), err)
-			continue
-		}
-		out.Successful = append(out.Successful, sendOutput{Id: id(&entries[i])})
 	}
 	return out, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -92,6 +93,7 @@ func writeOutput(w http.ResponseWriter, result any) error {
 	}
 	buf.Write(out) // in place, unless the reply outgrew the buffer
 	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(buf.Len())) // else a large reply is sent in chunks, with more system calls
 	_, err = w.Write(buf.Bytes())
 	return err
 }

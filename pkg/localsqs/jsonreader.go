@@ -56,10 +56,10 @@ func (r *jsonReader) null() bool {
 	return false
 }
 
-// object calls member for each name; member must read the value.
-func (r *jsonReader) object(member func(name string)) {
+// object calls member for each name; member must read the value, and may not keep the name.
+func (r *jsonReader) object(member func(name []byte)) {
 	r.list('{', '}', func() {
-		name := r.text()
+		name := r.token()
 		if !r.take(':') {
 			r.fail()
 			return
@@ -95,21 +95,24 @@ func (r *jsonReader) list(opening, closing byte, item func()) {
 }
 
 // text reads a string; null is the empty one.
-func (r *jsonReader) text() string {
+func (r *jsonReader) text() string { return string(r.token()) }
+
+// token is text without a copy, where there are no escapes.
+func (r *jsonReader) token() []byte {
 	if r.null() {
-		return ""
+		return nil
 	}
 	if !r.take('"') {
 		r.fail()
-		return ""
+		return nil
 	}
 	end := bytes.IndexByte(r.rest, '"')
 	if end < 0 {
 		r.fail()
-		return ""
+		return nil
 	}
 	if bytes.IndexByte(r.rest[:end], '\\') < 0 {
-		s := string(r.rest[:end])
+		s := r.rest[:end]
 		r.rest = r.rest[end+1:]
 		return s
 	}
@@ -117,22 +120,22 @@ func (r *jsonReader) text() string {
 }
 
 // escaped reads a string that has escapes, up to and with its closing quote.
-func (r *jsonReader) escaped() string {
+func (r *jsonReader) escaped() []byte {
 	out := make([]byte, 0, len(r.rest)/8)
 	for {
 		i := bytes.IndexAny(r.rest, `"\`)
 		if i < 0 || i+1 >= len(r.rest) && r.rest[i] == '\\' {
 			r.fail()
-			return ""
+			return nil
 		}
 		out = append(out, r.rest[:i]...)
 		if r.rest[i] == '"' {
 			r.rest = r.rest[i+1:]
-			return string(out)
+			return out
 		}
 		r.rest = r.rest[i+1:]
 		if out = r.escape(out); r.err != nil {
-			return ""
+			return nil
 		}
 	}
 }

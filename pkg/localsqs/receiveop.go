@@ -49,9 +49,9 @@ func receive(s *Server, c *call, in *receiveInput) (any, error) {
 		return nil, err
 	}
 	c.undo = func() { s.undeliver(q, got) }
-	out := &receiveOutput{}
-	for _, d := range got {
-		out.Messages = append(out.Messages, s.received(q, d, in))
+	out := &receiveOutput{Messages: make([]receivedMessage, len(got))}
+	for i, d := range got {
+		out.Messages[i] = s.received(q, d, in)
 	}
 	return out, nil
 }
@@ -77,7 +77,7 @@ func (in *receiveInput) check() error {
 			return errInvalidAttributeName(clip(name))
 		}
 	}
-	if in.ReceiveRequestAttemptId != "" && !idPattern.MatchString(in.ReceiveRequestAttemptId) {
+	if in.ReceiveRequestAttemptId != "" && !validID(in.ReceiveRequestAttemptId) {
 		return invalidValue("ReceiveRequestAttemptId", clip(in.ReceiveRequestAttemptId), "ReceiveRequestAttemptId can only include alphanumeric and punctuation characters. 1 to 128 in length.")
 	}
 	return nil

@@ -3,9 +3,7 @@ package localsqs
 import (
 	"crypto/md5"
 	"encoding/hex"
-	"regexp"
 	"time"
-	"unicode/utf8"
 )
 
 type sendEntry struct {
@@ -79,30 +77,15 @@ func newDraft(e *sendEntry) (*draft, error) {
 	if e.DelaySeconds != nil && (*e.DelaySeconds < 0 || *e.DelaySeconds > maxDelay) {
 		return nil, invalidValue("DelaySeconds", *e.DelaySeconds, "DelaySeconds must be >= 0 and <= 900.")
 	}
-	d.bodyMD5 = md5.Sum([]byte(e.MessageBody))
+	d.bodyMD5 = textMD5(e.MessageBody)
 	return d, nil
 }
 
-// validText reports whether a body holds only the characters that SQS allows.
-// Source: SQS API reference, SendMessage.
-func validText(s string) bool {
-	plain := 0
-	for plain < len(s) && (s[plain] >= ' ' && s[plain] < utf8.RuneSelf || s[plain] == '\n') {
-		plain++
-	}
-	s = s[plain:] // most texts end here
-	for i, r := range s {
-		switch {
-		case r == '\t', r == '\n', r == '\r', r >= 0x20 && r <= 0xD7FF, r >= 0xE000 && r < utf8.RuneError, r >= 0x10000:
-		case r == utf8.RuneError:
-			if _, n := utf8.DecodeRuneInString(s[i:]); n == 1 {
-				return false // not UTF-8 at all, as opposed to a replacement character that was sent
-			}
-		default:
-			return false
-		}
-	}
-	return true
+func textMD5(s string) [md5.Size]byte {
+	buf := borrow() // spares the collector a copy of every body
+	defer giveBack(buf)
+	buf.WriteString(s)
+	return md5.Sum(buf.Bytes())
 }
 
 // send makes the checks that depend on the queue and stores the message, or recognises it as a duplicate.
@@ -151,11 +134,9 @@ func (q *queue) dedupKey(group, id string) dedupKey {
 	return newDedupKey("", id)
 }
 
-var idPattern = regexp.MustCompile(`^[a-zA-Z0-9!"#$%&'()*+,\-./:;<=>?@\[\\\]^_` + "`" + `{|}~]{1,128}$`)
-
 // checkIDs returns the deduplication id that applies, empty on standard queues.
 func (q *queue) checkIDs(d *draft) (string, error) {
-	if d.MessageGroupId != "" && !idPattern.MatchString(d.MessageGroupId) {
+	if d.MessageGroupId != "" && !validID(d.MessageGroupId) {
 		return "", invalidValue("MessageGroupId", clip(d.MessageGroupId), "MessageGroupId can only include alphanumeric and punctuation characters. 1 to 128 in length.")
 	}
 	if !q.fifo {
@@ -173,7 +154,7 @@ func (q *queue) checkIDs(d *draft) (string, error) {
 		return "", invalidParameter("The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly")
 	case d.MessageDeduplicationId == "":
 		return contentDedupID(d.MessageBody), nil
-	case !idPattern.MatchString(d.MessageDeduplicationId):
+	case !validID(d.MessageDeduplicationId):
 		return "", invalidValue("MessageDeduplicationId", clip(d.MessageDeduplicationId), "MessageDeduplicationId can only include alphanumeric and punctuation characters. 1 to 128 in length.")
 	}
 	return d.MessageDeduplicationId, nil

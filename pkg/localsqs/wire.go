@@ -20,8 +20,8 @@ func decodeInput(body []byte, in any) error {
 	return r.err
 }
 
-func (e *sendEntry) member(r *jsonReader, name string) {
-	switch name {
+func (e *sendEntry) member(r *jsonReader, name []byte) {
+	switch string(name) {
 	case "Id":
 		e.Id = r.text()
 	case "MessageBody":
@@ -42,8 +42,8 @@ func (e *sendEntry) member(r *jsonReader, name string) {
 }
 
 func (in *sendInput) read(r *jsonReader) {
-	r.object(func(name string) {
-		if name == "QueueUrl" {
+	r.object(func(name []byte) {
+		if string(name) == "QueueUrl" {
 			in.QueueUrl = r.text()
 			return
 		}
@@ -52,16 +52,18 @@ func (in *sendInput) read(r *jsonReader) {
 }
 
 // readBatch reads an input of a queue and entries.
-func readBatch[E any](r *jsonReader, url *string, entries *[]E, member func(e *E, name string)) {
-	r.object(func(name string) {
-		switch name {
+func readBatch[E any](r *jsonReader, url *string, entries *[]E, member func(e *E, name []byte)) {
+	r.object(func(name []byte) {
+		switch string(name) {
 		case "QueueUrl":
 			*url = r.text()
 		case "Entries":
+			*entries = make([]E, 0, maxBatch)
 			r.array(func() {
-				var e E
-				r.object(func(name string) { member(&e, name) })
-				*entries = append(*entries, e)
+				var none E
+				*entries = append(*entries, none)
+				e := &(*entries)[len(*entries)-1]
+				r.object(func(name []byte) { member(e, name) })
 			})
 		default:
 			r.skip()
@@ -70,12 +72,12 @@ func readBatch[E any](r *jsonReader, url *string, entries *[]E, member func(e *E
 }
 
 func (in *sendBatchInput) read(r *jsonReader) {
-	readBatch(r, &in.QueueUrl, &in.Entries, func(e *sendEntry, name string) { e.member(r, name) })
+	readBatch(r, &in.QueueUrl, &in.Entries, func(e *sendEntry, name []byte) { e.member(r, name) })
 }
 
 func (in *deleteBatchInput) read(r *jsonReader) {
-	readBatch(r, &in.QueueUrl, &in.Entries, func(e *deleteEntry, name string) {
-		switch name {
+	readBatch(r, &in.QueueUrl, &in.Entries, func(e *deleteEntry, name []byte) {
+		switch string(name) {
 		case "Id":
 			e.Id = r.text()
 		case "ReceiptHandle":
@@ -87,8 +89,8 @@ func (in *deleteBatchInput) read(r *jsonReader) {
 }
 
 func (in *visibilityBatchInput) read(r *jsonReader) {
-	readBatch(r, &in.QueueUrl, &in.Entries, func(e *visibilityEntry, name string) {
-		switch name {
+	readBatch(r, &in.QueueUrl, &in.Entries, func(e *visibilityEntry, name []byte) {
+		switch string(name) {
 		case "Id":
 			e.Id = r.text()
 		case "ReceiptHandle":
@@ -102,8 +104,8 @@ func (in *visibilityBatchInput) read(r *jsonReader) {
 }
 
 func (in *receiveInput) read(r *jsonReader) {
-	r.object(func(name string) {
-		switch name {
+	r.object(func(name []byte) {
+		switch string(name) {
 		case "QueueUrl":
 			in.QueueUrl = r.text()
 		case "AttributeNames":

@@ -24,7 +24,7 @@ const hexDigits = "0123456789abcdef"
 func appendQuoted(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
-	for i := 0; i < len(s); i++ {
+	for i := plainRun(s); i < len(s); i++ {
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' {
 			continue
