@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os/signal"
@@ -32,16 +33,40 @@ func newSQS() *cobra.Command {
 			if cfg.Options.Faults, err = localsqs.ParseFaults(faults); err != nil {
 				return usageError{fmt.Errorf("--fault: %w", err)}
 			}
+			if err := cfg.Validate(); err != nil {
+				return usageError{fmt.Errorf("--addr: %w", err)}
+			}
 			debug.SetGCPercent(sqsGCPercent)
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			context.AfterFunc(ctx, stop) // a second signal ends the process at once
-			cfg.Ready = func(addr net.Addr) { fmt.Fprintf(cmd.OutOrStdout(), "SQS answers at http://%s\n", addr) }
-			return localsqs.Serve(ctx, cfg)
+			cfg.Ready = func(addr net.Addr) { fmt.Fprintln(cmd.OutOrStdout(), "SQS answers at", reachable(addr)) }
+			return notHere(localsqs.Serve(ctx, cfg))
 		},
 	}
-	cmd.Flags().StringVar(&cfg.Addr, "addr", localsqs.DefaultAddr, "address to listen on, host:port")
+	cmd.Flags().StringVar(&cfg.Addr, "addr", localsqs.DefaultAddr, "address to listen on, host:port; port 0 takes a free one")
 	cmd.Flags().StringVar(&cfg.Dir, "dir", "", "folder that keeps the queues across restarts; empty keeps them in memory")
 	cmd.Flags().StringVar(&faults, "fault", "", "faults to inject, see above")
 	return cmd
+}
+
+// reachable is the URL to use for a server that listens on addr.
+func reachable(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return "http://" + addr.String()
+	}
+	return fmt.Sprintf("http://127.0.0.1:%d and, for other machines, at every address of this one", tcp.Port)
+}
+
+// notHere makes an address that this machine does not have a mistake in the command line.
+func notHere(err error) error {
+	var unknown *net.DNSError
+	switch {
+	case errors.As(err, &unknown), errors.Is(err, syscall.EADDRNOTAVAIL):
+		return usageError{fmt.Errorf("--addr: this machine has no such address: %w", err)}
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("another program listens there, choose another address with --addr: %w", err)
+	}
+	return err
 }

@@ -8,7 +8,7 @@ import (
 // attemptInterval is how long a ReceiveRequestAttemptId may be repeated. Source: SQS API reference, ReceiveMessage.
 const attemptInterval = 5 * time.Minute
 
-// attempt is what a receive with a ReceiveRequestAttemptId returned. Attempts do not outlive the process.
+// attempt is what a receive with a ReceiveRequestAttemptId returned.
 type attempt struct {
 	at  int64
 	got []delivery
@@ -25,7 +25,12 @@ type attemptRef struct {
 	at int64
 }
 
+// remember keeps an attempt, or forgets the id's earlier one if this one has nothing.
 func (w *attemptWindow) remember(id string, a attempt) {
+	if len(a.got) == 0 {
+		delete(w.byID, id)
+		return
+	}
 	if w.byID == nil {
 		w.byID = map[string]attempt{}
 	}

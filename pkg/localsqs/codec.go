@@ -20,7 +20,8 @@ const (
 	effectDropped // a message is gone
 	effectDedup
 	effectTask
-	effectEnd // the last of a snapshot
+	effectEnd     // the last of a snapshot
+	effectAttempt // what a receive with an attempt id returned; nothing if that was taken back
 )
 
 func appendString(b []byte, s string) []byte {
@@ -87,6 +88,14 @@ func appendState(b []byte, queueID uint64, m *message) []byte {
 func appendDedup(b []byte, queueID uint64, k dedupKey, e dedupEntry) []byte {
 	b = append(begin(b, effectDedup, queueID), k[:]...)
 	return appendInts(append(b, e.id[:]...), e.at, e.seq)
+}
+
+func appendAttempt(b []byte, queueID uint64, id string, a attempt) []byte {
+	b = appendInts(appendString(begin(b, effectAttempt, queueID), id), a.at, int64(len(a.got)))
+	for _, d := range a.got {
+		b = appendInts(b, d.seq, int64(d.receives), int64(d.here), d.first)
+	}
+	return b
 }
 
 var errShort = errors.New("record ends early")
@@ -184,6 +193,21 @@ func (d *decoder) delivery(m *message) {
 	}
 	m.deadline, m.received, m.first = d.int(), d.int(), d.int()
 	m.receives, m.here = int32(d.int()), int32(d.int())
+}
+
+// attempt looks the messages up by their numbers. Without one of them an attempt cannot be repeated, so it comes back empty.
+func (d *decoder) attempt(messages map[int64]*message) (id string, a attempt) {
+	id, a.at = d.string(), d.int()
+	whole := true
+	for n := d.int(); n > 0 && d.err == nil; n-- {
+		m := messages[d.int()]
+		whole = whole && m != nil
+		a.got = append(a.got, delivery{message: m, receives: int32(d.int()), here: int32(d.int()), first: d.int()})
+	}
+	if !whole {
+		a.got = nil
+	}
+	return id, a
 }
 
 func (d *decoder) dedup() (k dedupKey, e dedupEntry) {

@@ -1,8 +1,12 @@
 package localsqs_test
 
 import (
+	"context"
 	"fmt"
 	"net/http/httptest"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/stagefleet/stagefleet/pkg/localsqs"
 )
@@ -13,8 +17,19 @@ func ExampleServer() {
 	defer server.Close()
 	web := httptest.NewServer(server)
 	defer web.Close()
-	fmt.Println("AWS_ENDPOINT_URL_SQS=" + web.URL[:len("http://127.0.0.1")])
-	// Output: AWS_ENDPOINT_URL_SQS=http://127.0.0.1
+	client := sqs.New(sqs.Options{
+		Region: "us-east-1", BaseEndpoint: &web.URL,
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "any", SecretAccessKey: "any"}, nil
+		}),
+	})
+	queue, err := client.CreateQueue(context.Background(), &sqs.CreateQueueInput{QueueName: aws.String("jobs")})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println((*queue.QueueUrl)[len(web.URL):])
+	// Output: /000000000000/jobs
 }
 
 // Every third delete or so is done, but its reply is lost; the first receive of the queue jobs is throttled.

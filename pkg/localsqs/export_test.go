@@ -25,6 +25,13 @@ func (s *Server) Dump() string {
 		for _, k := range q.dedup.queue[q.dedup.head:] {
 			fmt.Fprintln(&b, "  dedup", k, q.dedup.seen[k])
 		}
+		for _, id := range slices.Sorted(maps.Keys(q.attempts.byID)) {
+			fmt.Fprint(&b, "  attempt ", id, q.attempts.byID[id].at)
+			for _, d := range q.attempts.byID[id].got {
+				fmt.Fprint(&b, " ", d.seq, d.receives, d.here, d.first)
+			}
+			fmt.Fprintln(&b)
+		}
 		for _, t := range q.tasks {
 			fmt.Fprintln(&b, "  task", t.Handle, t.Status, t.Moved)
 		}

@@ -81,6 +81,12 @@ func (j *journal) remembered(q *queue, k dedupKey, e dedupEntry) {
 	}
 }
 
+func (j *journal) attempted(q *queue, id string, a attempt) {
+	if j != nil {
+		j.buf = appendAttempt(j.buf, q.id, id, a)
+	}
+}
+
 func (j *journal) queueChanged(q *queue) {
 	if j != nil {
 		j.buf = appendQueue(j.buf, q)

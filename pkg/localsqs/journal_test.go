@@ -83,6 +83,7 @@ func busy(t testing.TB, client *sqs.Client) {
 	change(plain, got[1], 600)
 	change(plain, got[2], 0)
 	change(work, receive(work, 1)[0], 0)
+	must[*sqs.ReceiveMessageOutput](t)(client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: work, MaxNumberOfMessages: 1, ReceiveRequestAttemptId: aws.String("attempt")}))
 	receive(work, 2) // moves the first to the dead-letter queue
 	must[*sqs.StartMessageMoveTaskOutput](t)(client.StartMessageMoveTask(ctx, &sqs.StartMessageMoveTaskInput{SourceArn: &arn, MaxNumberOfMessagesPerSecond: aws.Int32(1)}))
 	must[*sqs.TagQueueOutput](t)(client.TagQueue(ctx, &sqs.TagQueueInput{QueueUrl: plain, Tags: map[string]string{"k": "v"}}))

@@ -28,7 +28,9 @@ func (q *queue) take(now int64, w want) []delivery {
 		got = q.takeFrom(g, now, w, got)
 	}
 	if w.attemptID != "" && len(got) > 0 {
-		q.attempts.remember(w.attemptID, attempt{at: now, got: got})
+		a := attempt{at: now, got: got}
+		q.attempts.remember(w.attemptID, a)
+		q.server.journal.attempted(q, w.attemptID, a)
 	}
 	return got
 }

@@ -48,7 +48,7 @@ func receive(s *Server, c *call, in *receiveInput) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.undo = func() { s.undeliver(q, got) }
+	c.undo = func() { s.undeliver(q, in.ReceiveRequestAttemptId, got) }
 	out := &receiveOutput{Messages: make([]receivedMessage, len(got))}
 	for i, d := range got {
 		out.Messages[i] = s.received(q, d, in)
@@ -146,7 +146,8 @@ func (q *queue) overLimit() error {
 	return nil
 }
 
-func (s *Server) undeliver(q *queue, got []delivery) {
+// undeliver takes back what a receive handed out, and with it the attempt: its messages may soon be somebody else's.
+func (s *Server) undeliver(q *queue, attemptID string, got []delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.opts.KeepCancelledPolls || s.closed {
@@ -155,6 +156,10 @@ func (s *Server) undeliver(q *queue, got []delivery) {
 	now := s.now()
 	for _, d := range got {
 		q.undeliver(d)
+	}
+	if attemptID != "" && len(got) > 0 && !got[0].repeated {
+		q.attempts.remember(attemptID, attempt{})
+		s.journal.attempted(q, attemptID, attempt{})
 	}
 	s.serve(now, q)
 }

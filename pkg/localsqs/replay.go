@@ -60,6 +60,10 @@ func (s *Server) apply(kind effectKind, queueID uint64, d *decoder) error {
 		if k, e := d.dedup(); d.err == nil {
 			q.dedup.remember(k, e)
 		}
+	case effectAttempt:
+		if id, a := d.attempt(q.messages); d.err == nil {
+			q.attempts.remember(id, a)
+		}
 	case effectTask:
 		return q.applyTask(d.string())
 	default:

@@ -24,16 +24,32 @@ const (
 
 // ServeConfig says how Serve runs a server of its own.
 type ServeConfig struct {
-	Addr    string // host:port; empty means DefaultAddr
+	Addr    string // host:port; empty means DefaultAddr, port 0 a free port
 	Dir     string // where state is kept, see Open; empty means in memory
 	Options Options
 	// Ready, if not nil, is called once with the address that is listened on.
 	Ready func(addr net.Addr)
 }
 
+// Validate reports the first field that cannot work, in one sentence.
+func (c ServeConfig) Validate() error {
+	addr := cmp.Or(c.Addr, DefaultAddr)
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return fmt.Errorf("address %q is not host:port with a port from 0 to 65535, such as %s", addr, DefaultAddr)
+	}
+	return c.Options.Validate()
+}
+
 // Serve runs a server, with its metrics under /metrics, until the context ends. It then lets long polls end empty,
 // answers what has begun, and saves its state; an orderly stop returns nil.
 func Serve(ctx context.Context, cfg ServeConfig) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
 	s, err := start(cfg)
 	if err != nil {
 		return err
@@ -68,9 +84,6 @@ func Serve(ctx context.Context, cfg ServeConfig) error {
 func start(cfg ServeConfig) (*Server, error) {
 	if cfg.Dir != "" {
 		return Open(cfg.Dir, cfg.Options)
-	}
-	if err := cfg.Options.Validate(); err != nil {
-		return nil, err
 	}
 	return New(cfg.Options), nil
 }

@@ -106,7 +106,7 @@ func TestServeStopsGracefullyAndKeepsItsState(t *testing.T) {
 
 func TestServeRefusesWhatCannotWork(t *testing.T) {
 	for name, cfg := range map[string]localsqs.ServeConfig{
-		"address": {Addr: "nowhere:x"}, "limit": {Options: localsqs.Options{InFlightLimit: -1}}, "directory": {Dir: "/dev/null/x"},
+		"address": {Addr: "nowhere:x"}, "port": {Addr: "127.0.0.1:70000"}, "address without a port": {Addr: "127.0.0.1"}, "limit": {Options: localsqs.Options{InFlightLimit: -1}}, "directory": {Dir: "/dev/null/x"},
 		"faults": {Dir: t.TempDir(), Options: localsqs.Options{Faults: localsqs.Faults{Rules: []localsqs.Fault{{}}}}},
 	} {
 		if err := localsqs.Serve(t.Context(), cfg); err == nil {

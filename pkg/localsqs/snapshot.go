@@ -45,6 +45,11 @@ func (s *Server) image() *image {
 			copies = append(copies, *m)
 		}
 		im.messages = append(im.messages, queuedMessages{q.id, copies})
+		for _, ref := range q.attempts.order {
+			if a := q.attempts.byID[ref.id]; a.at == ref.at {
+				im.tail = appendAttempt(im.tail, q.id, ref.id, a) // behind the messages that it refers to
+			}
+		}
 	}
 	for name, at := range s.deleted {
 		im.tail = appendInts(appendString(begin(im.tail, effectRemoved, 0), name), at)

@@ -58,9 +58,11 @@ func readBatch[E any](r *jsonReader, url *string, entries *[]E, member func(e *E
 		case "QueueUrl":
 			*url = r.text()
 		case "Entries":
-			*entries = make([]E, 0, maxBatch)
 			r.array(func() {
 				var none E
+				if *entries == nil {
+					*entries = make([]E, 0, maxBatch)
+				}
 				*entries = append(*entries, none)
 				e := &(*entries)[len(*entries)-1]
 				r.object(func(name []byte) { member(e, name) })

@@ -243,6 +243,21 @@ func TestCancelledRepeatOfAnAttemptLeavesTheFirstReceiversMessagesHidden(t *test
 	})
 }
 
+func TestAttemptThatNobodySawCannotTakeWhatAnotherReceivedSince(t *testing.T) {
+	bubble(t, localsqs.Options{}, func(t *testing.T, server *localsqs.Server, client *sqs.Client, _ *string) {
+		url := create(t, client, "q.fifo", map[string]string{"FifoQueue": "true", "ContentBasedDeduplication": "true"})
+		must[*sqs.SendMessageOutput](t)(client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: url, MessageBody: aws.String("x"), MessageGroupId: aws.String("g")}))
+		receiveUnseen(server, `{"QueueUrl":"/000000000000/q.fifo","ReceiveRequestAttemptId":"a"}`)
+		if len(receiveAll(t, client, url)) != 1 {
+			t.Fatal("the message did not come back")
+		}
+		again := must[*sqs.ReceiveMessageOutput](t)(client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: url, ReceiveRequestAttemptId: aws.String("a")}))
+		if len(again.Messages) != 0 {
+			t.Error("two receivers hold the message")
+		}
+	})
+}
+
 func TestSocketThatBreaksDuringAPollLosesNothing(t *testing.T) {
 	server := newServer(t, localsqs.Options{})
 	client := socketClient(t, server)

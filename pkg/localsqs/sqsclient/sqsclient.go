@@ -1,7 +1,14 @@
 // Package sqsclient gives a ready SQS client for a localsqs server over an in-process transport: no sockets, no
 // goroutines, so it works inside testing/synctest bubbles. A call whose context ends returns at once, and whatever it
-// would have received goes back to its queue. In a bubble, make the server and the client inside it, and close the server
-// before the bubble ends:
+// would have received goes back to its queue. A test's own SQS:
+//
+//	server := localsqs.New(localsqs.Options{})
+//	defer server.Close()
+//	client := sqsclient.New(server)
+//	queue, err := client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String("jobs")})
+//	_, err = client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: queue.QueueUrl, MessageBody: aws.String("hello")})
+//
+// In a bubble, make the server and the client inside it, and close the server before the bubble ends:
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		server := localsqs.New(localsqs.Options{})

@@ -60,6 +60,8 @@ func (p plan) throughput(ctx context.Context) error {
 			median(column(all[row], func(r result) float64 { return r.cost })), median(column(all[row], func(r result) float64 { return r.clientCost })),
 			median(column(all[row], func(r result) float64 { return 100 * r.busy })), median(column(all[row], func(r result) float64 { return r.receives })))
 	}
+	fmt.Println("\nclients \"plain\": the same calls, ready-made, on bare connections; every server gets the same. With the Go SDK the")
+	fmt.Println("clients need more processor time for a message than the servers, which bounds every ratio there.")
 	fmt.Println("\nratio of localsqs               median of the rounds' ratios")
 	for _, row := range rows {
 		if row.server != "localsqs" {
