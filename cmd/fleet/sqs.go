@@ -14,7 +14,7 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/localsqs"
 )
 
-const sqsHelp = `sqs runs the embedded SQS server alone, for any SDK or the AWS CLI v2 (set AWS_ENDPOINT_URL_SQS to its
+const sqsHelp = `sqs runs the embedded SQS server alone, for any AWS SDK or CLI since November 2023 (set AWS_ENDPOINT_URL_SQS to its
 address). Metrics are under /metrics. Without --dir everything is forgotten when it stops.
 
 --fault breaks calls on purpose: rules separated by semicolons, each an effect (fail, throttle, delay, drop, lose,
