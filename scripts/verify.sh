@@ -9,3 +9,20 @@ for f in $(git ls-files 'workers/*/main.go'); do
 	n=$(wc -l <"$f")
 	[ "$n" -le 50 ] || { echo "$f has $n lines; a worker's main has at most 50"; exit 1; }
 done
+
+# deploy/ is what the manifest says.
+fresh=$(mktemp -d)
+trap 'rm -rf "$fresh"' EXIT
+go run ./cmd/fleet generate --out "$fresh" >/dev/null 2>&1 || { go run ./cmd/fleet generate --out "$fresh"; exit 1; }
+if ! diff -ru deploy "$fresh"; then
+	echo "deploy/ is not what workers/stages.go says; mend it with: go run ./cmd/fleet generate"
+	exit 1
+fi
+
+# The templates, by AWS's own linter where there is one.
+if command -v cfn-lint >/dev/null; then
+	cfn-lint deploy/*.yaml
+	echo "cfn-lint: no error, no warning ($(cfn-lint --version))"
+else
+	echo "cfn-lint is not installed, so the templates were checked by our own rules alone. Get it with: pipx install cfn-lint"
+fi

@@ -61,7 +61,7 @@ func newRoot(getenv func(string) string) *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newUp(getenv), newServe(getenv), newSQS(), newMigrate(getenv),
+	root.AddCommand(newUp(getenv), newServe(getenv), newSQS(), newMigrate(getenv), newGenerate(),
 		newSubmit(getenv), newWatch(getenv), newJobs(getenv), newJob(getenv), newStages(getenv), newSize(getenv))
 	return root
 }

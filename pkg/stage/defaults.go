@@ -15,6 +15,7 @@ const (
 	DefaultTimeLimit = 30 * time.Minute
 	DefaultCPU       = 256
 	DefaultMemory    = 512
+	DefaultObjective = 10 * time.Minute
 
 	DefaultVisibility   = 7 * time.Minute
 	DefaultBeat         = 3 * time.Minute
@@ -65,6 +66,8 @@ func (p Profile) withDefaults() Profile {
 	p.TimeLimit = cmp.Or(p.TimeLimit, DefaultTimeLimit)
 	p.CPU = cmp.Or(p.CPU, DefaultCPU)
 	p.Memory = cmp.Or(p.Memory, DefaultMemory)
+	p.Objective = cmp.Or(p.Objective, DefaultObjective)
+	p.Typical = cmp.Or(p.Typical, p.TimeLimit/10)
 	return p
 }
 

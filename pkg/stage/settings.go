@@ -156,3 +156,25 @@ func decode(text string) (Settings, error) {
 	}
 	return s, s.Validate()
 }
+
+// Hash identifies all that the manifest says of an environment: the hexadecimal SHA-256 of
+// the settings of every stage in the order of the work.
+func (p Pipeline) Hash(env string) (string, error) {
+	stages, err := p.Ordered()
+	if err != nil {
+		return "", err
+	}
+	var all []Settings
+	for _, s := range stages {
+		set, err := p.Settings(env, s.Name)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, set)
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return "", fmt.Errorf("encode the manifest: %w", err)
+	}
+	return hash(text), nil
+}

@@ -34,6 +34,9 @@ type Stage struct {
 	FanOut bool `json:"fanOut"`
 	// Join says that the stage gets one message when the last part is done.
 	Join bool `json:"join"`
+	// Providers are those that the stage's handler can call, "speech" and "language"; it
+	// alone gets their keys. Default none.
+	Providers []string `json:"providers"`
 
 	Profile   Profile   `json:"profile"`
 	Durations Durations `json:"durations"`
@@ -59,6 +62,14 @@ type Profile struct {
 	Memory int `json:"memory"`
 	// IOBound says that slots wait on providers rather than use the processor.
 	IOBound bool `json:"ioBound"`
+	// Objective is how long a message may wait before people are told. Default 10 min.
+	Objective time.Duration `json:"objectiveNs"`
+	// Typical is how long a handler usually takes; with Objective it says how much work may
+	// wait per task before there are more tasks. Default: a tenth of TimeLimit.
+	Typical time.Duration `json:"typicalNs"`
+	// Spot says that tasks beyond MinTasks may run on capacity that is taken back with two
+	// minutes' notice: a drain like any other, but it comes unasked. Default false.
+	Spot bool `json:"spot"`
 }
 
 // Durations are a stage's times. JSON carries nanoseconds.

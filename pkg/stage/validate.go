@@ -30,6 +30,20 @@ const (
 	MaxProtection = 2880 * time.Minute
 )
 
+// maxObjective keeps an objective well inside the default retention.
+const maxObjective = 24 * time.Hour
+
+// MaxScratch is the largest ephemeral storage of a Fargate task in bytes (Amazon ECS
+// API Reference, EphemeralStorage).
+const MaxScratch = int64(200) << 30
+
+// Scratch is the disk in bytes that a task needs: for each slot its largest input, and
+// as much again for what is made of it.
+func (p Profile) Scratch() int64 { return 2 * int64(p.Slots) * p.MaxInput }
+
+// providers are the kinds of provider that a handler can call.
+var providers = []string{"speech", "language"}
+
 // FieldError says which value of which stage breaks which bound.
 type FieldError struct {
 	Stage string // empty for the graph as a whole
@@ -89,6 +103,10 @@ func (s Stage) Validate() error {
 	c.must(s.Next != s.Name, "Next", quoted(s.Next), "another stage")
 	c.must(!s.FanOut || s.Next != "", "Next", quoted(s.Next), "the stage of the parts, as the stage fans out")
 	c.must(!s.FanOut || !s.Join, "Join", s.Join, "false, as the stage fans out")
+	for i, name := range s.Providers {
+		c.must(slices.Contains(providers, name), fmt.Sprintf("Providers[%d]", i), quoted(name), "one of %v", providers)
+		c.must(!slices.Contains(s.Providers[:i], name), fmt.Sprintf("Providers[%d]", i), quoted(name), "named once")
+	}
 	s.Profile.check(c)
 	s.Durations.check(c, s.Profile)
 	s.Retry.check(c, s.Queue)
@@ -103,6 +121,9 @@ func (p Profile) check(c *checks) {
 	c.must(p.MaxTasks*p.Slots <= p.Ceiling, "Profile.Ceiling", p.Ceiling, "at least MaxTasks x Slots, %d", p.MaxTasks*p.Slots)
 	c.must(p.MaxInput >= 1, "Profile.MaxInput", p.MaxInput, "at least 1 byte")
 	c.must(p.TimeLimit > 0, "Profile.TimeLimit", p.TimeLimit, "above 0")
+	c.must(p.Objective >= time.Minute && p.Objective <= maxObjective, "Profile.Objective", p.Objective, "%v to %v", time.Minute, maxObjective)
+	c.must(p.Typical > 0 && p.Typical <= p.TimeLimit, "Profile.Typical", p.Typical, "above 0 and at most TimeLimit, %v", p.TimeLimit)
+	c.must(p.Scratch() <= MaxScratch, "Profile.MaxInput", p.MaxInput, "such that input and output of %d slots fit into %d GiB", p.Slots, MaxScratch>>30)
 	p.checkSize(c)
 }
 

@@ -1,0 +1,5 @@
+//go:build race
+
+package infra_test
+
+const raceEnabled = true

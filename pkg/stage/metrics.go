@@ -1,0 +1,31 @@
+package stage
+
+// Own is a metric that workers and server say themselves, for CloudWatch in the embedded
+// metric format and for Prometheus under /metrics.
+type Own struct {
+	// Name is the metric's name in CloudWatch, in the namespace Namespace.
+	Name string
+	// Metric is the Prometheus metric that it is read from; Label and Values restrict it to
+	// series with one of these values. Values of several series are added.
+	Metric, Label string
+	Values        []string
+	// Counter says that what counts is the growth within a period, not the value.
+	Counter bool
+	// Server says that the server says it; else workers do.
+	Server bool
+}
+
+// Namespace is that of the metrics that workers and server say themselves; the dimensions
+// are Environment and Stage, "server" for the server.
+const Namespace = "Stagefleet"
+
+// OwnMetrics are the metrics behind the signals that SQS and ECS do not give.
+var OwnMetrics = map[Signal]Own{
+	SignalBreaker:    {Name: "BreakerNotClosed", Metric: "stagefleet_breaker_state"},
+	SignalStuck:      {Name: "StuckHandlers", Metric: "stagefleet_pool_stuck"},
+	SignalLost:       {Name: "LeaseLosses", Metric: "stagefleet_pool_ends_total", Label: "end", Values: []string{"lost"}, Counter: true},
+	SignalRefused:    {Name: "ProtectionRefused", Metric: "stagefleet_protection_calls_total", Label: "result", Values: []string{"refused"}, Counter: true},
+	SignalQuarantine: {Name: "Quarantines", Metric: "stagefleet_pool_ends_total", Label: "end", Values: []string{"panic", "quarantine"}, Counter: true},
+	SignalPaused:     {Name: "Paused", Metric: "stagefleet_control_paused"},
+	SignalOutbox:     {Name: "OutboxLag", Metric: "fleet_job_outbox_lag_seconds", Server: true},
+}
