@@ -2,28 +2,35 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/localsqs"
 )
 
-// gcPercent is what fleet sqs sets too: a queue's memory is mostly messages, which a larger heap target would double.
-const gcPercent = 50
+// The collector is set as fleet sqs sets it.
+const (
+	gcPercent  = 50
+	gcHeadroom = 32 << 20
+)
 
 // serveChild is the body of a server process.
 func serveChild(name, dir string) {
 	debug.SetGCPercent(gcPercent)
+	headroom := make([]byte, gcHeadroom)
+	defer runtime.KeepAlive(headroom)
 	ready := func(addr net.Addr) { fmt.Println(addr) }
 	if name == "localsqs" {
 		fmt.Fprintln(os.Stderr, localsqs.Serve(context.Background(), localsqs.ServeConfig{Addr: "127.0.0.1:0", Dir: dir, Ready: ready}))
@@ -42,13 +49,21 @@ func serveChild(name, dir string) {
 // replyBytes is the header that tells echo how much to answer.
 const replyBytes = "Reply-Bytes"
 
+var echoes = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// echo reads all and answers with as many bytes as it was told, as sparingly as net/http lets it.
 func echo(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	n, _ := strconv.Atoi(r.Header.Get(replyBytes))
-	for len(body) < n {
-		body = append(body, body...)
+	buf := echoes.Get().(*bytes.Buffer)
+	defer echoes.Put(buf)
+	buf.Reset()
+	_, _ = buf.ReadFrom(r.Body)
+	reply := r.Header.Get(replyBytes)
+	n, _ := strconv.Atoi(reply)
+	for buf.Len() < n {
+		buf.Write(buf.Bytes())
 	}
-	_, _ = w.Write(body[:n])
+	w.Header().Set("Content-Length", reply)
+	_, _ = w.Write(buf.Bytes()[:n])
 }
 
 // process is a running server.

@@ -122,7 +122,7 @@ func (p plan) measure(ctx context.Context, row series) (r result, err error) {
 	defer cancel()
 	var work sync.WaitGroup
 	if row.server == "echo" {
-		for range p.Consumers {
+		for range p.Producers + p.Consumers {
 			work.Go(func() { l.exchange(ctx) })
 		}
 	} else {
