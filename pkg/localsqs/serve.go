@@ -56,7 +56,7 @@ func Serve(ctx context.Context, cfg ServeConfig) error {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cmp.Or(cfg.Addr, DefaultAddr))
 	if err != nil {
-		return errors.Join(fmt.Errorf("listen: %w", err), s.Close())
+		return errors.Join(fmt.Errorf("serve SQS: %w", err), s.Close())
 	}
 	web := &http.Server{Handler: s.mux(), ReadHeaderTimeout: readHeaderTimeout}
 	failed := make(chan error, 1)
