@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -54,7 +55,8 @@ func (c *plain) call(ctx context.Context, header string, body []byte) ([]byte, e
 		return nil, err
 	}
 	c.reply.Reset()
-	if _, err = io.Copy(&c.reply, resp.Body); err != nil {
+	_, err = io.Copy(&c.reply, resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK || bytes.Contains(c.reply.Bytes(), []byte(`"Failed":[{`)) {
