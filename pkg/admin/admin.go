@@ -1,6 +1,8 @@
-// Package admin is what an operator can see of a fleet and do to it: so far the depth of every queue, the age of its oldest
-// work, pauses and breakers. It reads the queues and the record and changes neither, except that CreateQueues makes the
-// queues of a manifest where nothing else has. The API and the reconciler call it; it is safe for concurrent use.
+// Package admin is what an operator can see of a fleet and do to it: the state of every stage ([Admin]), and orders about
+// dead letters, jobs, pauses and garbage ([Operator]), each of which leaves a line in the record's audit. Package job decides;
+// this package adds what only the queues and the object store know. [Sweeper] keeps dead-letter queues to what waits for a
+// person, CreateQueues makes the queues of a manifest where nothing else has. The API and the reconciler call it; it is safe
+// for concurrent use.
 package admin
 
 import (
@@ -73,13 +75,17 @@ func New(pipeline stage.Pipeline, env string, queues Queues, record Record) (*Ad
 
 // Count returns a queue's three approximate counts.
 func (a *Admin) Count(ctx context.Context, queue string) (visible, inFlight, delayed int64, err error) {
-	url, err := a.queues.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &queue})
+	return count(ctx, a.queues, queue)
+}
+
+func count(ctx context.Context, queues Queues, queue string) (visible, inFlight, delayed int64, err error) {
+	url, err := queues.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &queue})
 	if err != nil {
 		return 0, 0, 0, fmt.Errorf("find queue %s: %w", queue, err)
 	}
 	names := []types.QueueAttributeName{types.QueueAttributeNameApproximateNumberOfMessages,
 		types.QueueAttributeNameApproximateNumberOfMessagesNotVisible, types.QueueAttributeNameApproximateNumberOfMessagesDelayed}
-	out, err := a.queues.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: url.QueueUrl, AttributeNames: names})
+	out, err := queues.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: url.QueueUrl, AttributeNames: names})
 	if err != nil {
 		return 0, 0, 0, fmt.Errorf("count queue %s: %w", queue, err)
 	}

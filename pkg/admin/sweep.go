@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -20,11 +21,13 @@ const (
 	sweepBatch = 10
 	sweepLimit = 200              // messages; the rest waits for the next look
 	sweepHide  = 60 * time.Second // from others, while the record is asked
+
+	showTimeout = 10 * time.Second // for giving back what stays, also after the caller has gone
 )
 
 // DeadLetters is what is used of the SQS client.
 type DeadLetters interface {
-	GetQueueUrl(context.Context, *sqs.GetQueueUrlInput, ...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
+	Queues
 	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
 	DeleteMessage(context.Context, *sqs.DeleteMessageInput, ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error)
 	ChangeMessageVisibility(context.Context, *sqs.ChangeMessageVisibilityInput, ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error)
@@ -37,7 +40,7 @@ type Judge interface {
 
 // Sweeper empties dead-letter queues of what queues put there by counting receives alone, as after a worker was killed
 // twice: the record gives living work a new message. Copies of dead steps, and what the record does not know, stay for a
-// person. Any number of sweepers may run.
+// person. Any number of sweepers may run. Its methods may be called concurrently; the fields are set before.
 type Sweeper struct {
 	Stages stage.Pipeline
 	Env    string
@@ -45,10 +48,12 @@ type Sweeper struct {
 	Record Judge
 	Every  time.Duration // between two looks
 	Failed func(error)   // told of a look that failed; the next one tries again
+
+	looking sync.Mutex // two looks at once would hide messages from each other
 }
 
 // Run looks until ctx ends, and then returns nil.
-func (s Sweeper) Run(ctx context.Context) error {
+func (s *Sweeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(s.Every)
 	defer tick.Stop()
 	for {
@@ -58,27 +63,32 @@ func (s Sweeper) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		for _, st := range s.Stages {
-			if err := s.look(ctx, st.WithDefaults()); err != nil && ctx.Err() == nil {
+			if _, err := s.look(ctx, st.WithDefaults(), 0, s.judge); err != nil && ctx.Err() == nil {
 				s.Failed(err)
 			}
 		}
 	}
 }
 
-// look asks the record about every message of one queue. What stays is shown again at the end only, else this look would
-// meet it again.
-func (s Sweeper) look(ctx context.Context, st stage.Stage) error {
+// verdict is what a look does with one message.
+type verdict func(ctx context.Context, st stage.Stage, m types.Message) (Letter, bool, error)
+
+// look shows every message of one queue to a verdict, which says whether it goes, and returns those that stay. What stays is
+// shown again at the end only, else this look would meet it again. A look that must miss nothing waits for messages: a
+// receive without a wait asks only some of SQS's servers (Amazon SQS Developer Guide, "Amazon SQS short and long polling").
+func (s *Sweeper) look(ctx context.Context, st stage.Stage, wait time.Duration, judge verdict) ([]Letter, error) {
+	s.looking.Lock()
+	defer s.looking.Unlock()
 	name := st.DLQName(s.Env)
 	url, err := s.Queues.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &name})
 	if err != nil {
-		return fmt.Errorf("find queue %s: %w", name, err)
+		return nil, fmt.Errorf("find queue %s: %w", name, err)
 	}
 	var errs []error
+	var letters []Letter
 	var stay []types.Message
 	for seen := 0; seen < sweepLimit; {
-		out, err := s.Queues.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-			QueueUrl: url.QueueUrl, MaxNumberOfMessages: sweepBatch, VisibilityTimeout: int32(sweepHide / time.Second),
-		})
+		out, err := s.Queues.ReceiveMessage(ctx, receiveLetters(url.QueueUrl, wait))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("receive from %s: %w", name, err))
 			break
@@ -88,30 +98,49 @@ func (s Sweeper) look(ctx context.Context, st stage.Stage) error {
 		}
 		seen += len(out.Messages)
 		for _, m := range out.Messages {
-			gone, err := s.judge(ctx, st, url.QueueUrl, m)
+			letter, gone, err := judge(ctx, st, m)
+			if gone && err == nil {
+				_, err = s.Queues.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: url.QueueUrl, ReceiptHandle: m.ReceiptHandle})
+				gone = err == nil
+			}
 			errs = append(errs, err)
 			if !gone {
-				stay = append(stay, m)
+				stay, letters = append(stay, m), append(letters, letter)
 			}
 		}
 	}
-	for _, m := range stay {
-		_, err := s.Queues.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: url.QueueUrl, ReceiptHandle: m.ReceiptHandle})
+	return letters, errors.Join(append(errs, s.show(ctx, url.QueueUrl, stay))...)
+}
+
+func receiveLetters(queue *string, wait time.Duration) *sqs.ReceiveMessageInput {
+	return &sqs.ReceiveMessageInput{
+		QueueUrl: queue, MaxNumberOfMessages: sweepBatch, VisibilityTimeout: int32(sweepHide / time.Second), WaitTimeSeconds: int32(wait / time.Second),
+		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameSentTimestamp},
+		MessageAttributeNames:       []string{reasonAttribute},
+	}
+}
+
+// show ends the hiding of messages.
+func (s *Sweeper) show(ctx context.Context, queue *string, all []types.Message) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), showTimeout)
+	defer cancel()
+	var errs []error
+	for _, m := range all {
+		_, err := s.Queues.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: queue, ReceiptHandle: m.ReceiptHandle})
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// judge deletes a message that stands for nothing any more.
-func (s Sweeper) judge(ctx context.Context, st stage.Stage, queue *string, m types.Message) (gone bool, err error) {
+// judge asks the record: a message that stands for nothing any more goes.
+func (s *Sweeper) judge(ctx context.Context, st stage.Stage, m types.Message) (Letter, bool, error) {
+	letter := letterOf(st, s.Env, m)
 	body, err := envelope.Decode(aws.ToString(m.Body))
 	if err != nil {
-		return false, nil //nolint:nilerr // not ours to understand: it stays for a person
+		letter.Why = WhyUnreadable
+		return letter, false, nil
 	}
 	settle, err := s.Record.Sweep(ctx, job.DeadLetter{Step: body.Step, Tenant: body.Tenant, Emission: body.Emission, MaxCrashes: st.Retry.Crashes})
-	if err != nil || settle.Do != job.Delete {
-		return false, err
-	}
-	_, err = s.Queues.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: queue, ReceiptHandle: m.ReceiptHandle})
-	return err == nil, err
+	letter.Why, letter.Step = settle.Reason, body.Step
+	return letter, settle.Do == job.Delete, err
 }

@@ -48,7 +48,8 @@ func sweep(t *testing.T, client *sqs.Client, j *judge, d time.Duration) []error 
 	var failures []error
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		_ = admin.Sweeper{Stages: pipeline, Env: env, Queues: client, Record: j, Every: time.Second, Failed: func(err error) { failures = append(failures, err) }}.Run(ctx)
+		sweeper := &admin.Sweeper{Stages: pipeline, Env: env, Queues: client, Record: j, Every: time.Second, Failed: func(err error) { failures = append(failures, err) }}
+		_ = sweeper.Run(ctx)
 	}()
 	settle(d)
 	cancel()

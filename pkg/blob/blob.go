@@ -1,9 +1,9 @@
 // Package blob keeps objects: bytes under a key that are written once and then only read.
 //
 // An object appears under its key whole or not at all, also after a crash; what a reader opens never changes.
-// Writing an existing key again replaces it (stages never do: every attempt has keys of its own). There is no
-// listing, no deletion and no permission model here. A folder ([Folder]) serves one machine, a bucket ([S3])
-// a fleet; [Open] chooses by address. Stores are safe for concurrent use. Package worker is the caller.
+// Writing an existing key again replaces it (stages never do: every attempt has keys of its own). Only garbage collection
+// lists and deletes, a folder of keys at a time. There is no permission model here. A folder ([Folder]) serves one machine,
+// a bucket ([S3]) a fleet; [Open] chooses by address. Stores are safe for concurrent use. Packages worker, api and admin call it.
 package blob
 
 import (
@@ -38,6 +38,16 @@ type Store interface {
 	Path(ctx context.Context, key, dir string) (string, error)
 	// Link makes the object at from appear under to as well, without copying it through this process.
 	Link(ctx context.Context, from, to string) error
+	// Usage returns what is stored under a folder: every key that begins with it and a slash. Nothing there is no error.
+	Usage(ctx context.Context, folder string) (Usage, error)
+	// RemoveAll removes what is stored under a folder and returns what that was. Nobody may be writing there.
+	RemoveAll(ctx context.Context, folder string) (Usage, error)
+}
+
+// Usage is what some objects take.
+type Usage struct {
+	Objects int
+	Bytes   int64
 }
 
 // Writer takes the bytes of one object. Exactly one of Commit and Abort ends it; Abort after Commit does

@@ -29,8 +29,8 @@ const PartSize = 16 << 20
 
 const abortTime = 5 * time.Second
 
-// S3 is a store in a bucket, under a prefix. It never needs the permission to list or to delete; a rule of the bucket should
-// remove incomplete multipart uploads, which a crash leaves behind.
+// S3 is a store in a bucket, under a prefix. Workers need no permission to list or to delete, the server does for garbage
+// collection; a rule of the bucket should remove incomplete multipart uploads, which a crash leaves behind.
 type S3 struct {
 	client *s3.Client
 	bucket string

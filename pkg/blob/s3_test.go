@@ -83,6 +83,11 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `<CopyObjectResult><ETag>"x"</ETag></CopyObjectResult>`)
 	case r.Method == http.MethodPut:
 		b.objects[key] = body
+	case r.Method == http.MethodGet && query.Has("list-type"):
+		b.list(w, key+"/"+query.Get("prefix"))
+	case r.Method == http.MethodDelete:
+		delete(b.objects, key)
+		w.WriteHeader(http.StatusNoContent)
 	case r.Method == http.MethodGet:
 		content, ok := b.objects[key]
 		if !ok {
@@ -110,6 +115,16 @@ func (b *bucket) complete(w http.ResponseWriter, key, id string, body []byte) {
 	b.objects[key] = whole
 	delete(b.uploads, id)
 	_, _ = io.WriteString(w, `<CompleteMultipartUploadResult><ETag>"x"</ETag></CompleteMultipartUploadResult>`)
+}
+
+func (b *bucket) list(w http.ResponseWriter, prefix string) {
+	_, _ = io.WriteString(w, `<ListBucketResult>`)
+	for key, content := range b.objects {
+		if strings.HasPrefix(key, prefix) {
+			_, _ = fmt.Fprintf(w, `<Contents><Key>%s</Key><Size>%d</Size></Contents>`, strings.TrimPrefix(key, "/bucket/"), len(content))
+		}
+	}
+	_, _ = io.WriteString(w, `</ListBucketResult>`)
 }
 
 func missingKey(w http.ResponseWriter) {

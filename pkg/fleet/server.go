@@ -96,8 +96,8 @@ func part(ctx context.Context, name string, err error) error {
 	return nil
 }
 
-func (s Server) sweeper() admin.Sweeper {
-	return admin.Sweeper{Stages: s.Pipeline, Env: s.Env, Queues: s.Queues, Record: s.Record, Every: s.Sweep, Failed: func(err error) {
+func (s Server) sweeper() *admin.Sweeper {
+	return &admin.Sweeper{Stages: s.Pipeline, Env: s.Env, Queues: s.Queues, Record: s.Record, Every: s.Sweep, Failed: func(err error) {
 		s.Log.Warn("dead-letter queues not swept", zap.Error(err))
 	}}
 }

@@ -165,7 +165,7 @@ func TestRenewTellsWhatHasBecomeOfEveryClaim(t *testing.T) {
 		}
 		change("UPDATE step SET lease_until = 1 WHERE id = $1", claims["lapsed"].Step)
 		change("UPDATE step SET token = 'other' WHERE id = $1", claims["stolen"].Step)
-		if err := f.s.Cancel(f.ctx, "acme", jobs["cancelled"].ID, "test"); err != nil {
+		if err := f.s.Cancel(f.ctx, "acme", jobs["cancelled"].ID, "test", ""); err != nil {
 			t.Fatal(err)
 		}
 		newer := f.submission("superseded")

@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
@@ -13,102 +14,83 @@ type Dead struct {
 	Step     string    `json:"step"`
 	Job      string    `json:"job"`
 	Tenant   string    `json:"tenant"`
+	Target   string    `json:"target"`
+	Version  int64     `json:"version"`
 	Stage    string    `json:"stage"`
+	Part     *int      `json:"part,omitempty"` // of a fan-out, from 0
 	DLQ      string    `json:"dlq"`
 	Class    string    `json:"class"` // why: exhausted, crashed_out, or the code of a quarantine
 	Attempts int       `json:"attempts"`
 	Crashes  int       `json:"crashes"`
 	Emission int64     `json:"emission"`
 	Rounds   int       `json:"rounds"`
-	Trace    string    `json:"trace,omitempty"`
+	Trace    string    `json:"trace,omitempty"` // the W3C trace ID
 	DiedAt   time.Time `json:"died_at"`
 }
 
-// DeadSteps lists the dead steps of all tenants in the order of their making, from after a step on; limit 1 to 500.
-func (s *Store) DeadSteps(ctx context.Context, after string, limit int) ([]Dead, error) {
-	if limit < 1 || limit > maxPage {
-		return nil, fmt.Errorf("list dead steps: limit is %d, must be 1 to %d", limit, maxPage)
+// DeadFilter selects dead steps, in the order of their making.
+type DeadFilter struct {
+	Tenant string // empty: of all tenants
+	Stage  string // empty: of all stages
+	After  string // the last step of the previous page
+	Limit  int    // 1 to 500
+}
+
+// DeadSteps lists dead steps.
+func (s *Store) DeadSteps(ctx context.Context, f DeadFilter) ([]Dead, error) {
+	if f.Limit < 1 || f.Limit > maxPage {
+		return nil, fmt.Errorf("list dead steps: Limit is %d, must be 1 to %d", f.Limit, maxPage)
 	}
-	var all []Dead
-	err := s.db.View(ctx, "dead_steps", func(tx *sqldb.Tx) error {
-		all = nil
-		return tx.Query(ctx, q("dead_steps"), func(scan func(...any) error) error {
-			var d Dead
-			var died int64
-			err := scan(&d.Step, &d.Job, &d.Tenant, &d.Stage, &d.DLQ, &d.Class, &d.Attempts, &d.Crashes, &d.Emission, &d.Rounds, &d.Trace, &died)
-			d.DiedAt = timeOf(died)
-			all = append(all, d)
-			return err
-		}, after, limit)
-	})
+	all, err := s.dead(ctx, "dead_steps", f.After, f.Limit, f.Tenant, f.Stage)
 	if err != nil {
 		return nil, fmt.Errorf("list dead steps: %w", err)
 	}
 	return all, nil
 }
 
-// Redrive sets the dead steps of a failed job going again: a new round of attempts, new messages, no new charge. id is the
-// job's or that of one of its steps. ErrEnded when nothing of the job is dead, as after the first of two redrives, or when a
-// newer version has taken over; ErrNotFound when there is no such job.
-func (s *Store) Redrive(ctx context.Context, id, who string) error {
-	job, err := s.jobOf(ctx, id)
-	if err == nil {
-		err = s.oneJob(ctx, "redrive", job, func(u *unit) error { return u.redrive(u.jobs[job], who) })
+// DeadStep returns one dead step of a tenant. ErrNotFound when the tenant has no such step, ErrEnded when it is not dead.
+func (s *Store) DeadStep(ctx context.Context, tenant, id string) (Dead, error) {
+	if _, err := s.JobOf(ctx, tenant, id); err != nil {
+		return Dead{}, err
 	}
-	if err != nil {
-		return fmt.Errorf("redrive: %w", err)
-	}
-	return nil
-}
-
-func (s *Store) jobOf(ctx context.Context, id string) (string, error) {
-	jobs, err := s.strings(ctx, "job_of", id)
+	found, err := s.dead(ctx, "dead_step", id)
 	switch {
 	case err != nil:
-		return "", err
-	case len(jobs) == 0:
-		return "", ErrNotFound
+		return Dead{}, fmt.Errorf("read a dead step: %w", err)
+	case len(found) == 0:
+		return Dead{}, ErrEnded
 	}
-	return jobs[0], nil
+	return found[0], nil
 }
 
-func (u *unit) redrive(j *jobRow, who string) error {
-	revived := 0
-	for _, st := range u.steps {
-		if st.State == stepRefused {
-			return ErrEnded // the job cannot complete: its input was refused
-		}
-	}
-	for _, id := range sortedKeys(u.steps) {
-		if st := u.steps[id]; st.State == stepDead && st.target.Ingested <= j.Version {
-			u.revive(st)
-			revived++
-		}
-	}
-	if revived == 0 {
-		return ErrEnded
-	}
-	return u.reopen(j, who)
+func (s *Store) dead(ctx context.Context, name string, args ...any) ([]Dead, error) {
+	var all []Dead
+	err := s.db.View(ctx, name, func(tx *sqldb.Tx) error {
+		all = nil
+		return tx.Query(ctx, q(name), func(scan func(...any) error) error {
+			d, err := scanDead(scan)
+			all = append(all, d)
+			return err
+		}, args...)
+	})
+	return all, err
 }
 
-func (u *unit) revive(s *stepRow) {
-	u.set(s, stepQueued)
-	s.Attempts, s.Crashes, s.NotBefore, s.Code, s.Sentence, s.EndedAt = 0, 0, 0, "", "", 0
-	s.Rounds++
-	u.emit(s)
-}
-
-// reopen makes a failed job active again. The submitter sees how often that has happened.
-func (u *unit) reopen(j *jobRow, who string) error {
-	j.State, j.Code, j.Sentence, j.EndedAt, j.dirty = jobActive, "", "", 0, true
-	j.Recovered++
-	if _, err := u.tx.Exec(u.ctx, q("job_reopened"), j.Tenant); err != nil {
-		return fmt.Errorf("book the reopened job: %w", err)
+func scanDead(scan func(...any) error) (Dead, error) {
+	var d Dead
+	var part, died int64
+	var trace string
+	err := scan(&d.Step, &d.Job, &d.Tenant, &d.Target, &d.Version, &d.Stage, &part, &d.DLQ, &d.Class, &d.Attempts, &d.Crashes, &d.Emission,
+		&d.Rounds, &trace, &died)
+	if fields := strings.Split(trace, "-"); len(fields) > 1 {
+		d.Trace = fields[1]
 	}
-	if _, err := u.entry(j, fmt.Sprintf("%s/%d", entryRecovered, j.Recovered), 0, ""); err != nil {
-		return err
+	if part >= 0 {
+		n := int(part)
+		d.Part = &n
 	}
-	return audit(u.ctx, u.tx, who, "redrive", j.ID, "")
+	d.DiedAt = timeOf(died)
+	return d, err
 }
 
 // DeadLetter names a message found in a dead-letter queue.

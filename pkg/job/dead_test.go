@@ -24,7 +24,7 @@ func TestARedriveGivesADeadStepANewRoundWithoutACharge(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		j := f.submit(f.submission("talk"))
 		f.end(f.claim("ingest"), outcome.Quarantine("bug", nil))
-		dead, err := f.s.DeadSteps(f.ctx, "", 10)
+		dead, err := f.s.DeadSteps(f.ctx, job.DeadFilter{Limit: 10})
 		if err != nil || len(dead) != 1 || dead[0].Job != j.ID || dead[0].Class != "bug" || dead[0].DLQ != "dlq-ingest" {
 			t.Fatalf("dead steps %+v, %v", dead, err)
 		}

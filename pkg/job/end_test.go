@@ -210,7 +210,7 @@ func TestWorkThatAnOwnerHasLostIsReleasedWhenItsHandlerReturns(t *testing.T) {
 func TestACancelledJobTakesItsStepsAway(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		fresh := f.submit(f.submission("fresh"))
-		if err := f.s.Cancel(f.ctx, "acme", fresh.ID, "test"); err != nil {
+		if err := f.s.Cancel(f.ctx, "acme", fresh.ID, "test", ""); err != nil {
 			t.Fatal(err)
 		}
 		if f.balance() != 0 {
@@ -221,17 +221,17 @@ func TestACancelledJobTakesItsStepsAway(t *testing.T) {
 		}
 		j := f.submit(f.submission("talk"))
 		c := f.claim("ingest")
-		if err := f.s.Cancel(f.ctx, "other", j.ID, "test"); !errors.Is(err, job.ErrNotFound) {
+		if err := f.s.Cancel(f.ctx, "other", j.ID, "test", ""); !errors.Is(err, job.ErrNotFound) {
 			t.Fatalf("cancelled by a stranger: %v", err)
 		}
-		if err := f.s.Cancel(f.ctx, "acme", j.ID, "test"); err != nil {
+		if err := f.s.Cancel(f.ctx, "acme", j.ID, "test", ""); err != nil {
 			t.Fatal(err)
 		}
 		f.state(j.ID, job.Cancelled)
 		if got := f.publish(job.Publication{Claim: c}); got.Accepted || got.Do != job.Delete {
 			t.Fatalf("publication of a cancelled step: %+v", got)
 		}
-		if err := f.s.Cancel(f.ctx, "acme", j.ID, "test"); !errors.Is(err, job.ErrEnded) {
+		if err := f.s.Cancel(f.ctx, "acme", j.ID, "test", ""); !errors.Is(err, job.ErrEnded) {
 			t.Fatalf("second cancel: %v", err)
 		}
 		f.sound()

@@ -83,8 +83,7 @@ func (s *Store) ReconcileOnce(ctx context.Context, c Counter, empty map[string]i
 func (s *Store) Postgres() bool { return s.db.Postgres() }
 
 // Statements gives the named SQL text to tests of plans.
-func Statements() map[string]string             { return statements }
-func (s *Store) Leads(ctx context.Context) bool { return s.leads(ctx) }
+func Statements() map[string]string { return statements }
 
 // Hold locks a step, its job and its target until let is closed.
 func (s *Store) Hold(ctx context.Context, step string, locked chan<- struct{}, let <-chan struct{}) error {

@@ -47,3 +47,46 @@ func (s *Store) Collected(ctx context.Context, gone []Garbage) error {
 	}
 	return nil
 }
+
+// Uploaded notes that an object is about to appear under a folder of its own, for a submission that names it. Unless a job
+// takes it, it is garbage.
+func (s *Store) Uploaded(ctx context.Context, folder string) error {
+	err := s.db.UpdateRelaxed(ctx, "uploaded", func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, q("add_upload"), folder)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note an upload: %w", err)
+	}
+	return nil
+}
+
+// IdleUploads lists folders of uploads that no job has taken for at least age, at most limit of them.
+func (s *Store) IdleUploads(ctx context.Context, age time.Duration, limit int) ([]string, error) {
+	return s.strings(ctx, "idle_uploads", age.Microseconds(), limit)
+}
+
+// Condemn lets no job take an upload any more, so that its object may be removed. It says false when a job has taken it.
+func (s *Store) Condemn(ctx context.Context, folder string) (bool, error) {
+	n := int64(0)
+	err := s.db.Update(ctx, "condemn", func(tx *sqldb.Tx) (err error) {
+		n, err = tx.Exec(ctx, q("condemn_upload"), folder)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("condemn an upload: %w", err)
+	}
+	return n == 1, nil
+}
+
+// Dropped notes that the object of a condemned upload is gone.
+func (s *Store) Dropped(ctx context.Context, folder string) error {
+	err := s.db.UpdateRelaxed(ctx, "dropped", func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, q("drop_upload"), folder)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note a dropped upload: %w", err)
+	}
+	return nil
+}

@@ -42,6 +42,10 @@ func (s *Store) leads(ctx context.Context) bool {
 	return now.Before(s.leader.until)
 }
 
+// Leads reports whether this process has, among all servers of the record, the work that only one should do: at most one
+// every few seconds is told true, except for a moment after a freeze.
+func (s *Store) Leads(ctx context.Context) bool { return s.leads(ctx) }
+
 // resign lets another process lead at once.
 func (s *Store) resign(ctx context.Context) error {
 	s.leader.mu.Lock()

@@ -8,8 +8,9 @@ import (
 )
 
 // Cancel ends a job that has not ended and takes its steps away from whoever runs them. ErrEnded when it had ended,
-// ErrNotFound when the tenant has no such job. What was charged is given back only if no step has ever run.
-func (s *Store) Cancel(ctx context.Context, tenant, id, who string) error {
+// ErrNotFound when the tenant has no such job. What was charged is given back only if no step has ever run. The reason is for
+// the audit and may be empty.
+func (s *Store) Cancel(ctx context.Context, tenant, id, who, reason string) error {
 	err := s.oneJob(ctx, "cancel", id, func(u *unit) error {
 		j := u.jobs[id]
 		if j.Tenant != tenant {
@@ -21,7 +22,7 @@ func (s *Store) Cancel(ctx context.Context, tenant, id, who string) error {
 		if err := u.stopJob(j, jobCancelled, stepCancelled, jobCancelled, "Cancelled on request."); err != nil {
 			return err
 		}
-		return audit(ctx, u.tx, who, "cancel", id, "")
+		return audit(ctx, u.tx, who, "cancel", id, reason)
 	})
 	if err != nil {
 		return fmt.Errorf("cancel: %w", err)

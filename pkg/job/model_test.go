@@ -357,7 +357,7 @@ func (m *machine) cancel(t *rapid.T) {
 		t.Skip("no job")
 	}
 	j := m.jobs[rapid.IntRange(0, len(m.jobs)-1).Draw(t, "job")]
-	err := m.f.s.Cancel(m.f.ctx, "acme", j.id, "test")
+	err := m.f.s.Cancel(m.f.ctx, "acme", j.id, "test", "")
 	if j.state != "active" {
 		if !errors.Is(err, job.ErrEnded) {
 			t.Fatalf("cancel of a job that is %s: %v", j.state, err)

@@ -111,6 +111,11 @@ func (s *Store) audited(ctx context.Context, who, action, object, detail string,
 	return nil
 }
 
+// Audit notes what an operator has done outside the record.
+func (s *Store) Audit(ctx context.Context, who, action, object, detail string) error {
+	return s.audited(ctx, who, action, object, detail, func(*sqldb.Tx) error { return nil })
+}
+
 func audit(ctx context.Context, tx *sqldb.Tx, who, action, object, detail string) error {
 	_, err := tx.Exec(ctx, q("audit"), newToken(), who, action, object, detail)
 	return err

@@ -202,7 +202,7 @@ func stepState(stored, stage string, waits bool, paused map[string]bool) State {
 		return Awaiting
 	case stepDone:
 		return Completed
-	case stepDead:
+	case stepDead, stepDiscarded:
 		return Failed
 	}
 	return State(stored) // running, refused, cancelled, superseded

@@ -33,7 +33,7 @@ func TestListsArePagedAndFiltered(t *testing.T) {
 		for i := range 5 {
 			ids = append(ids, f.submit(f.submission(fmt.Sprint("talk", i))).ID)
 		}
-		if err := f.s.Cancel(f.ctx, "acme", ids[2], "test"); err != nil {
+		if err := f.s.Cancel(f.ctx, "acme", ids[2], "test", ""); err != nil {
 			t.Fatal(err)
 		}
 		var seen []string

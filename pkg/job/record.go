@@ -24,6 +24,7 @@ const (
 	stepDone       = "done"
 	stepRefused    = "refused"
 	stepDead       = "dead"
+	stepDiscarded  = "discarded" // was dead; a person has decided that nothing more comes of it
 	stepCancelled  = "cancelled"
 	stepSuperseded = "superseded"
 )

@@ -56,7 +56,9 @@ func (s *Store) Submit(ctx context.Context, sub Submission) (Job, error) {
 	if got.fresh != nil {
 		return *got.fresh, nil
 	}
-	return s.Job(ctx, sub.Tenant, got.job)
+	j, err := s.Job(ctx, sub.Tenant, got.job)
+	j.Known = true
+	return j, err
 }
 
 func (sub Submission) validate() error {
@@ -246,12 +248,19 @@ func (u *unit) create(sub Submission, id string, t *targetRow, opt Options) erro
 			j.State = jobWaiting
 		}
 	}
-	_, err := u.tx.ExecAll(u.ctx, []sqldb.Statement{
+	all := []sqldb.Statement{
 		{Text: q("insert_entry"), Args: u.entryArgs(j, entryCharge, -j.Price, "")},
 		{Text: q("insert_job"), Args: []any{id, j.Tenant, j.Target, j.Version, sub.Digest, j.State, j.Price, u.now}},
-	})
+	}
+	if sub.Upload != "" {
+		all = append(all, sqldb.Statement{Text: q("take_upload"), Args: []any{sub.Upload}})
+	}
+	changed, err := u.tx.ExecAll(u.ctx, all)
 	if err != nil {
 		return fmt.Errorf("store job: %w", err)
+	}
+	if changed[len(changed)-1] != 1 {
+		return fmt.Errorf("store job: its upload %s has been collected", sub.Upload)
 	}
 	t.Latest, t.dirty = max(t.Latest, sub.Version), true
 	first := plain()

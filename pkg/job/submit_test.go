@@ -83,7 +83,7 @@ func TestARefusedSubmissionFreesItsIdempotencyKey(t *testing.T) {
 		sub := f.submission("b")
 		sub.IdempotencyKey, sub.BodyHash = "k", "h"
 		_ = f.declined(sub, job.RefusedInFlight)
-		if err := f.s.Cancel(f.ctx, "acme", running.ID, "test"); err != nil {
+		if err := f.s.Cancel(f.ctx, "acme", running.ID, "test", ""); err != nil {
 			t.Fatal(err)
 		}
 		f.submit(sub)
@@ -199,7 +199,7 @@ func TestAboveTheSoftLimitJobsWaitAndAboveTheHardOneTheyAreRefused(t *testing.T)
 			}
 			f.reconcile()
 			f.state(second.ID, job.Waiting)
-			if err := f.s.Cancel(f.ctx, "acme", first.ID, "test"); err != nil {
+			if err := f.s.Cancel(f.ctx, "acme", first.ID, "test", ""); err != nil {
 				t.Fatal(err)
 			}
 			f.reconcile()

@@ -24,6 +24,7 @@ type Submission struct {
 	Version        int64           // zero: one more than the latest
 	Digest         string          // of the input's bytes: one version has one digest for ever
 	Input          json.RawMessage // of the first step
+	Upload         string          // folder that Uploaded has noted and the input refers to; empty: none
 	First          Route
 	Price          int64 // charged now, refunded once if the job fails or is refused; zero is free
 	IdempotencyKey string

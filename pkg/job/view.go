@@ -63,6 +63,8 @@ type Job struct {
 	RetryAt   *time.Time    `json:"retry_at,omitempty"`
 	CreatedAt time.Time     `json:"created_at"`
 	EndedAt   *time.Time    `json:"ended_at,omitempty"`
+
+	Known bool `json:"-"` // only from Submit: the job existed already
 }
 
 // Step is one stage's work, or one part of it, on a job.

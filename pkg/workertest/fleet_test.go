@@ -331,7 +331,7 @@ func TestACancelledJobIsToldAtTheNextBeat(t *testing.T) {
 	inBubble(t, s, func(t *testing.T, fleet *workertest.Fleet) {
 		id := fleet.Submit("talk", 0, order{1}).ID
 		fleet.WaitFor(id, func(j job.Job) bool { return j.Steps[0].State == job.Running })
-		if err := fleet.Record.Cancel(t.Context(), workertest.Tenant, id, "test"); err != nil {
+		if err := fleet.Record.Cancel(t.Context(), workertest.Tenant, id, "test", ""); err != nil {
 			t.Fatal(err)
 		}
 		settle(3*time.Minute + time.Second)

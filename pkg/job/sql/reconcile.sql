@@ -40,10 +40,3 @@ DELETE FROM worker WHERE seen_at < (SELECT now_us()) - $1
 
 -- name: forget_events
 DELETE FROM inbox WHERE at < (SELECT now_us()) - $1
-
--- Attempts whose objects may be removed: closed unpublished for longer than any lease can last.
--- name: garbage
-SELECT id, job FROM attempt WHERE garbage = 1 AND closed_at < (SELECT now_us()) - $1 ORDER BY closed_at LIMIT $2
-
--- name: collected
-UPDATE attempt SET garbage = 0 WHERE id IN ids($1)
