@@ -174,6 +174,9 @@ func summary(j job.Job) string {
 		fmt.Fprintf(&text, ": %s", printable(j.Reason.Sentence))
 	}
 	text.WriteByte('\n')
+	if j.Recovered > 0 {
+		fmt.Fprintf(&text, "  recovered it had failed; an operator has set it going again, %d times so far\n", j.Recovered)
+	}
 	for _, g := range j.Gaps {
 		fmt.Fprintf(&text, "  missing   %s\n", printable(g.Sentence))
 	}

@@ -22,8 +22,8 @@ func newJobs(getenv func(string) string) *cobra.Command {
 			"retrying, paused, awaiting_provider) lists all work under way.",
 		Example: "  fleet jobs\n  fleet jobs --target talk.mp4\n  fleet jobs --state failed --limit 500 --json",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if filter.Limit < 1 || filter.Limit > api.MaxPage {
-				return usageError{fmt.Errorf("limit %d must be 1 to %d", filter.Limit, api.MaxPage)}
+			if err := pageLimit(filter.Limit); err != nil {
+				return err
 			}
 			if filter.State, err = api.ParseState(state); err != nil {
 				return usageError{fmt.Errorf("state %q must be one that a job can have, such as running, completed or failed", state)}

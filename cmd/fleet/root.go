@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"os/signal"
+	"os/user"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -62,7 +64,8 @@ func newRoot(getenv func(string) string) *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newUp(getenv), newServe(getenv), newSQS(), newMigrate(getenv), newGenerate(),
-		newSubmit(getenv), newWatch(getenv), newJobs(getenv), newJob(getenv), newStages(getenv), newSize(getenv))
+		newSubmit(getenv), newWatch(getenv), newJobs(getenv), newJob(getenv), newCancel(getenv), newStages(getenv), newSize(getenv),
+		newDLQ(getenv), newPause(getenv), newResume(getenv), newGC(getenv))
 	return root
 }
 
@@ -100,13 +103,21 @@ func (c *client) flags(cmd *cobra.Command, getenv func(string) string) {
 func (c *client) ask(call func(ctx context.Context, fleet *api.Client) error) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	asked := api.NewClient(c.addr)
+	asked := api.NewClient(c.addr).As(person())
 	defer asked.Close()
 	err := call(ctx, asked)
 	if err != nil && ctx.Err() != nil {
 		return errInterrupted
 	}
 	return err
+}
+
+// person names who runs the command, for the audit.
+func person() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "" // the server knows no better either
 }
 
 // printJSON writes one JSON document and a line end.
@@ -127,6 +138,9 @@ func withoutResult(j job.Job) error {
 	return fmt.Errorf("%w: job %s is %s", errNoResult, j.ID, words(j.State))
 }
 
+// misunderstood are the problems that the fleet has with what the command line says.
+var misunderstood = []string{"unknown_stage", "older_than", "until", "reason"}
+
 func exitCode(err error) int {
 	var refused *api.Problem
 	switch {
@@ -142,6 +156,8 @@ func exitCode(err error) int {
 		return exitUnreachable
 	case errors.As(err, &refused) && refused.Status == http.StatusConflict:
 		return exitConflict
+	case errors.As(err, &refused) && slices.Contains(misunderstood, refused.Code):
+		return exitUsage
 	}
 	return exitFailed
 }

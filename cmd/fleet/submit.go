@@ -62,7 +62,11 @@ func submit(ctx context.Context, cmd *cobra.Command, fleet *api.Client, request 
 	case asJSON:
 		return printJSON(cmd, j)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "job %s: version %d of %s is accepted\n", j.ID, j.Version, printable(j.Target))
+	verdict := "is accepted"
+	if j.Known {
+		verdict = "was accepted before, with the same content"
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "job %s: version %d of %s %s\n", j.ID, j.Version, printable(j.Target), verdict)
 	if wait {
 		return follow(ctx, cmd, fleet, j.ID)
 	}

@@ -15,7 +15,7 @@ type DeadPage struct {
 	Unknown []Letter   `json:"unknown"`          // messages that the record does not know; on the first page only
 }
 
-// Dead lists the dead steps of a tenant and the unknown messages of dead-letter queues. A stage that does not exist is a
+// Dead lists the dead steps and the unknown messages of dead-letter queues. A stage that does not exist is a
 // *StageError.
 func (o *Operator) Dead(ctx context.Context, f job.DeadFilter) (DeadPage, error) {
 	page := DeadPage{Dead: []job.Dead{}, Unknown: []Letter{}}
@@ -49,15 +49,15 @@ type Inspection struct {
 
 // Inspect returns one dead step, or one unknown message by its own ID. job.ErrEnded when the step is not dead, job.ErrNotFound
 // when there is neither.
-func (o *Operator) Inspect(ctx context.Context, tenant, id string) (Inspection, error) {
-	d, err := o.Record.DeadStep(ctx, tenant, id)
+func (o *Operator) Inspect(ctx context.Context, id string) (Inspection, error) {
+	d, err := o.Record.DeadStep(ctx, id)
 	if errors.Is(err, job.ErrNotFound) {
 		return o.inspectLetter(ctx, id)
 	}
 	if err != nil {
 		return Inspection{}, err
 	}
-	j, err := o.Record.Job(ctx, tenant, d.Job)
+	j, err := o.Record.Job(ctx, d.Tenant, d.Job)
 	if err != nil {
 		return Inspection{}, err
 	}
@@ -96,16 +96,16 @@ func adviceOn(d job.Dead, j job.Job) string {
 		"; or give it up with: " + discard
 }
 
-// Redrive sets the dead steps of a tenant's job going again and returns the job. id is the job's or that of one of its steps.
+// Redrive sets the dead steps of a job going again and returns the job. id is the job's or that of one of its steps.
 // job.ErrEnded when nothing of it is dead or it cannot complete, job.ErrNotFound when there is no such job.
-func (o *Operator) Redrive(ctx context.Context, tenant, id, who string) (job.Job, error) {
-	return o.ofJob(ctx, tenant, id, func(job string) error { return o.Record.Redrive(ctx, job, who) })
+func (o *Operator) Redrive(ctx context.Context, id, who string) (job.Job, error) {
+	return o.ofJob(ctx, id, func(job string) error { return o.Record.Redrive(ctx, job, who) })
 }
 
-// Discard gives up the dead steps of a tenant's job and returns the job, or deletes an unknown message and returns a job
+// Discard gives up the dead steps of a job and returns the job, or deletes an unknown message and returns a job
 // without ID. Errors are those of Redrive.
-func (o *Operator) Discard(ctx context.Context, tenant, id, who, reason string) (job.Job, error) {
-	j, err := o.ofJob(ctx, tenant, id, func(job string) error { return o.Record.Discard(ctx, job, who, reason) })
+func (o *Operator) Discard(ctx context.Context, id, who, reason string) (job.Job, error) {
+	j, err := o.ofJob(ctx, id, func(job string) error { return o.Record.Discard(ctx, job, who, reason) })
 	if !errors.Is(err, job.ErrNotFound) {
 		return j, err
 	}
@@ -113,8 +113,8 @@ func (o *Operator) Discard(ctx context.Context, tenant, id, who, reason string) 
 	return job.Job{}, err
 }
 
-func (o *Operator) ofJob(ctx context.Context, tenant, id string, order func(job string) error) (job.Job, error) {
-	found, err := o.Record.JobOf(ctx, tenant, id)
+func (o *Operator) ofJob(ctx context.Context, id string, order func(job string) error) (job.Job, error) {
+	found, tenant, err := o.Record.JobOf(ctx, id)
 	if err != nil {
 		return job.Job{}, err
 	}

@@ -54,6 +54,8 @@ func (r *record) Submit(_ context.Context, s job.Submission) (job.Job, error) {
 	return j, nil
 }
 
+func (r *record) Uploaded(context.Context, string) error { return nil }
+
 func (r *record) Job(_ context.Context, tenant, id string) (job.Job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

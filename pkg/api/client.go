@@ -33,8 +33,9 @@ var ErrUnreachable = errors.New("the fleet does not answer")
 
 // Client speaks to a fleet. It is safe for concurrent use.
 type Client struct {
-	base string
-	http *http.Client
+	base  string
+	actor string // named in the audit
+	http  *http.Client
 }
 
 // NewClient returns a client of the fleet at an address: host:port, or a URL.
@@ -56,7 +57,8 @@ type Request struct {
 	IdempotencyKey string // optional: the same request with the same key makes one job
 }
 
-// Submit streams a recording to the fleet. The error is a *Problem when the fleet refused it.
+// Submit streams a recording to the fleet. The job is Known when the same submission has made it before. The error is a
+// *Problem when the fleet refused it.
 func (c *Client) Submit(ctx context.Context, request Request, recording io.Reader) (job.Job, error) {
 	body, contentType, err := form(request, recording)
 	if err != nil {
@@ -70,7 +72,13 @@ func (c *Client) Submit(ctx context.Context, request Request, recording io.Reade
 	if request.IdempotencyKey != "" {
 		r.Header.Set("Idempotency-Key", request.IdempotencyKey)
 	}
-	return answer[job.Job](c, r)
+	response, err := c.do(r)
+	if err != nil {
+		return job.Job{}, err
+	}
+	j, err := decoded[job.Job](response)
+	j.Known = response.StatusCode == http.StatusOK
+	return j, err
 }
 
 // form puts the fields before the file and does not hold the file in memory.
@@ -194,6 +202,11 @@ func answer[T any](c *Client, r *http.Request) (T, error) {
 	if err != nil {
 		return value, err
 	}
+	return decoded[T](response)
+}
+
+func decoded[T any](response *http.Response) (T, error) {
+	var value T
 	defer func() { _ = response.Body.Close() }()
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&value); err != nil {
 		return value, fmt.Errorf("read the answer: %w", err)

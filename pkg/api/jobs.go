@@ -16,7 +16,7 @@ func (s *Server) jobRoutes() []route {
 		{method: http.MethodPost, path: "/v1/jobs", scope: job.ScopeSubmit, summary: "Hand in a recording",
 			params: []param{{in: "header", name: "Idempotency-Key", about: "The same key with the same request makes one job, however often it is sent."}},
 			takes:  []body{{media: "multipart/form-data", like: submitForm{}}},
-			gives:  map[int]body{202: jsonOf(job.Job{})}, problems: []int{400, 402, 409, 413, 415, 422, 503}, handle: s.submit},
+			gives:  map[int]body{200: jsonOf(job.Job{}), 202: jsonOf(job.Job{})}, problems: []int{400, 402, 409, 413, 415, 422, 503}, handle: s.submit},
 		{method: http.MethodGet, path: "/v1/jobs", scope: job.ScopeView, summary: "List jobs, newest first, without their histories",
 			params: []param{
 				{in: "query", name: "target", about: "Only jobs of this target."},

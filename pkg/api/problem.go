@@ -44,6 +44,8 @@ func problemOf(err error) *Problem {
 		return problem(http.StatusRequestEntityTooLarge, "too_large", "The upload is larger than %d bytes.", tooLarge.Limit)
 	case errors.Is(err, job.ErrNotFound):
 		return problem(http.StatusNotFound, "not_found", "There is no such job.")
+	case errors.Is(err, job.ErrVersionOlder):
+		return problem(http.StatusConflict, "version_older", "A newer version of the target has been taken in, so this one would be superseded; submit it under a higher version.")
 	case errors.Is(err, job.ErrVersionConflict):
 		return problem(http.StatusConflict, "version_conflict", "This version of the target exists already with other content; submit it under another version.")
 	case errors.Is(err, job.ErrIdempotencyMismatch):

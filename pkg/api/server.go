@@ -37,6 +37,7 @@ const (
 type Record interface {
 	Reader
 	Submit(ctx context.Context, s job.Submission) (job.Job, error)
+	Uploaded(ctx context.Context, folder string) error
 	Jobs(ctx context.Context, f job.Filter) ([]job.Job, string, error)
 	Ping(ctx context.Context) error
 }
@@ -58,6 +59,7 @@ type Config struct {
 	Objects   blob.Store
 	Place     string // of the object store, file:///folder or s3://bucket/prefix: results are named with it
 	Overview  Overview
+	Operator  *admin.Operator
 	First     job.Route // of a new job
 	MaxUpload int64     // bytes of one recording
 	Metrics   http.Handler

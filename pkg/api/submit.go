@@ -41,11 +41,12 @@ type upload struct {
 	target  string
 	version int64
 	name    string
+	folder  string // of the object
 	object  recording.Object
 }
 
-// submit streams the recording into the object store and then asks the record for a job. A submission that is refused
-// leaves an object without a job behind, which garbage collection removes.
+// submit streams the recording into the object store and then asks the record for a job: 202 for a new one, 200 for one that
+// the same content has made before. A submission without a new job leaves its object behind, which garbage collection removes.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	key := r.Header.Get("Idempotency-Key")
 	if len(key) > maxKey {
@@ -60,14 +61,18 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("encode the source: %w", err)
 	}
 	j, err := s.cfg.Record.Submit(r.Context(), job.Submission{
-		Tenant: callerOf(r.Context()).tenant, Target: up.target, Version: up.version, Digest: up.object.SHA256, Input: input, First: s.cfg.First,
+		Tenant: callerOf(r.Context()).tenant, Target: up.target, Version: up.version, Digest: up.object.SHA256, Input: input, Upload: up.folder, First: s.cfg.First,
 		IdempotencyKey: key, BodyHash: up.hash(), TraceParent: r.Header.Get("Traceparent"),
 	})
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Location", "/v1/jobs/"+j.ID)
-	return writeJSON(w, http.StatusAccepted, s.placed(j))
+	status := http.StatusAccepted
+	if j.Known {
+		status = http.StatusOK
+	}
+	return writeJSON(w, status, s.placed(j))
 }
 
 // hash is equal for two requests that ask for the same thing.
@@ -115,25 +120,31 @@ func (s *Server) take(up *upload, r *http.Request, part *multipart.Part) error {
 			return problem(http.StatusBadRequest, "two_files", "Send one recording per request.")
 		}
 		up.name = path.Base(strings.ReplaceAll(part.FileName(), `\`, "/"))
-		up.object, err = s.keep(r, part)
+		up.folder, up.object, err = s.keep(r, part)
 	default:
 		return problem(http.StatusBadRequest, "unknown_field", "The form's fields are file, target and version.")
 	}
 	return err
 }
 
-// keep streams a file into the object store under a key of its own.
-func (s *Server) keep(r *http.Request, part io.Reader) (recording.Object, error) {
-	object, err := s.cfg.Objects.Create(r.Context(), "uploads/"+strings.ToLower(rand.Text())+"/source")
+// keep streams a file into the object store, in a folder of its own. The record knows of the folder before the object is in
+// it, so that what no job takes is found.
+func (s *Server) keep(r *http.Request, part io.Reader) (string, recording.Object, error) {
+	folder := "uploads/" + strings.ToLower(rand.Text())
+	object, err := s.cfg.Objects.Create(r.Context(), folder+"/source")
 	if err != nil {
-		return recording.Object{}, err
+		return "", recording.Object{}, err
 	}
 	defer func() { _ = object.Abort() }()
 	limited := http.MaxBytesReader(nil, io.NopCloser(part), s.cfg.MaxUpload)
 	if _, err := io.CopyBuffer(struct{ io.Writer }{object}, limited, make([]byte, copyBuffer)); err != nil {
-		return recording.Object{}, broken(err)
+		return "", recording.Object{}, broken(err)
 	}
-	return object.Commit()
+	if err := s.cfg.Record.Uploaded(r.Context(), folder); err != nil {
+		return "", recording.Object{}, err
+	}
+	kept, err := object.Commit()
+	return folder, kept, err
 }
 
 // unstalled allows each read of a body its own time, so that a long upload may go on and a dead one may not.

@@ -54,7 +54,7 @@ type Server struct {
 
 // Serve runs API, relay, reconciler and sweeper until ctx ends or one of them fails; then it ends the others.
 func Serve(ctx context.Context, s Server) error {
-	front, overview, err := s.front(ctx)
+	front, overview, operator, err := s.front(ctx)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,8 @@ func Serve(ctx context.Context, s Server) error {
 		"API":        func() error { return front.Run(ctx, listener, apiGrace) },
 		"relay":      func() error { return s.Record.Relay(ctx, loggedSender{outbound.New(s.Queues), s.Log}) },
 		"reconciler": func() error { return s.Record.Reconcile(ctx, loggedCounter{overview, s.Log}) },
-		"sweeper":    func() error { return s.sweeper().Run(ctx) },
+		"sweeper":    func() error { return operator.Letters.Run(ctx) },
+		"collector":  func() error { return operator.Collecting(ctx, s.collected, s.notCollected) },
 	}
 	ended := make(chan error, len(parts))
 	for name, run := range parts {
@@ -102,24 +103,32 @@ func (s Server) sweeper() *admin.Sweeper {
 	}}
 }
 
-func (s Server) front(ctx context.Context) (*api.Server, *admin.Admin, error) {
+func (s Server) collected(c admin.Collected) {
+	s.Log.Info("garbage collected", zap.Int("attempts", c.Attempts), zap.Int("uploads", c.Uploads), zap.Int("objects", c.Objects), zap.Int64("bytes", c.Bytes))
+}
+
+func (s Server) notCollected(err error) { s.Log.Warn("garbage not collected", zap.Error(err)) }
+
+func (s Server) front(ctx context.Context) (*api.Server, *admin.Admin, *admin.Operator, error) {
 	objects, err := blob.Open(ctx, s.Place)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	overview, err := admin.New(s.Pipeline, s.Env, s.Queues, s.Crew)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	first, err := s.Pipeline.First(s.Env)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	entry, _ := s.Pipeline.Stage(first.Stage)
+	stages, _ := s.Pipeline.Ordered() // as admin.New has found
+	operator := &admin.Operator{Stages: stages, Record: s.Record, Letters: s.sweeper(), Objects: objects}
 	return api.NewServer(api.Config{
-		Record: s.Record, Objects: objects, Place: s.Place, Overview: overview,
+		Record: s.Record, Objects: objects, Place: s.Place, Overview: overview, Operator: operator,
 		First: job.Route(first), MaxUpload: entry.Profile.MaxInput, Metrics: telemetry.Handler(s.Metrics), Log: s.Log,
-	}), overview, nil
+	}), overview, operator, nil
 }
 
 // listen refuses addresses that others can reach: there are no keys yet that would tell callers apart.

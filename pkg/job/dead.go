@@ -28,12 +28,11 @@ type Dead struct {
 	DiedAt   time.Time `json:"died_at"`
 }
 
-// DeadFilter selects dead steps, in the order of their making.
+// DeadFilter selects dead steps of all tenants, in the order of their making.
 type DeadFilter struct {
-	Tenant string // empty: of all tenants
-	Stage  string // empty: of all stages
-	After  string // the last step of the previous page
-	Limit  int    // 1 to 500
+	Stage string // empty: of all stages
+	After string // the last step of the previous page
+	Limit int    // 1 to 500
 }
 
 // DeadSteps lists dead steps.
@@ -41,16 +40,16 @@ func (s *Store) DeadSteps(ctx context.Context, f DeadFilter) ([]Dead, error) {
 	if f.Limit < 1 || f.Limit > maxPage {
 		return nil, fmt.Errorf("list dead steps: Limit is %d, must be 1 to %d", f.Limit, maxPage)
 	}
-	all, err := s.dead(ctx, "dead_steps", f.After, f.Limit, f.Tenant, f.Stage)
+	all, err := s.dead(ctx, "dead_steps", f.After, f.Limit, f.Stage)
 	if err != nil {
 		return nil, fmt.Errorf("list dead steps: %w", err)
 	}
 	return all, nil
 }
 
-// DeadStep returns one dead step of a tenant. ErrNotFound when the tenant has no such step, ErrEnded when it is not dead.
-func (s *Store) DeadStep(ctx context.Context, tenant, id string) (Dead, error) {
-	if _, err := s.JobOf(ctx, tenant, id); err != nil {
+// DeadStep returns one dead step. ErrNotFound when there is no such step, ErrEnded when it is not dead.
+func (s *Store) DeadStep(ctx context.Context, id string) (Dead, error) {
+	if _, _, err := s.JobOf(ctx, id); err != nil {
 		return Dead{}, err
 	}
 	found, err := s.dead(ctx, "dead_step", id)

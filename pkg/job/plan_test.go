@@ -37,7 +37,7 @@ var hot = map[string][]any{
 	"jobs_in_state":    {"acme", "~", 50, "failed"},
 	"job_of_version":   {"t1", 1},
 	"lock_target":      {"t", "acme", "talk"},
-	"dead_steps":       {"", 50, "", ""},
+	"dead_steps":       {"", 50, ""},
 	"dead_step":        {"s1"},
 	"orphans":          {"q-ingest", 1, 100},
 	"unowned":          {"", 100},

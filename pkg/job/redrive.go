@@ -2,14 +2,18 @@ package job
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+
+	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
 )
 
 // Redrive sets the dead steps of a failed job going again: a new round of attempts, new messages, no new charge. id is the
 // job's or that of one of its steps. ErrEnded when nothing of the job is dead, as after the first of two redrives, or when a
 // newer version has taken over; ErrNotFound when there is no such job.
 func (s *Store) Redrive(ctx context.Context, id, who string) error {
-	job, err := s.jobOf(ctx, id)
+	job, _, err := s.JobOf(ctx, id)
 	if err == nil {
 		err = s.oneJob(ctx, "redrive", job, func(u *unit) error { return u.redrive(u.jobs[job], who) })
 	}
@@ -23,7 +27,7 @@ func (s *Store) Redrive(ctx context.Context, id, who string) error {
 // queues are garbage. The job stays failed and cannot be redriven any more. id is the job's or that of one of its steps; the
 // reason is for the audit. ErrEnded when nothing of the job is dead, ErrNotFound when there is no such job.
 func (s *Store) Discard(ctx context.Context, id, who, reason string) error {
-	job, err := s.jobOf(ctx, id)
+	job, _, err := s.JobOf(ctx, id)
 	if err == nil {
 		err = s.oneJob(ctx, "discard", job, func(u *unit) error { return u.discard(u.jobs[job], who, reason) })
 	}
@@ -49,25 +53,17 @@ func (u *unit) discard(j *jobRow, who, reason string) error {
 	return audit(u.ctx, u.tx, who, "discard", j.ID, reason)
 }
 
-// JobOf returns the job that an identifier names or that a step of that identifier belongs to; ErrNotFound when the tenant has
-// neither.
-func (s *Store) JobOf(ctx context.Context, tenant, id string) (string, error) {
-	return s.first(ctx, "job_of_tenant", id, tenant)
-}
-
-func (s *Store) jobOf(ctx context.Context, id string) (string, error) {
-	return s.first(ctx, "job_of", id)
-}
-
-func (s *Store) first(ctx context.Context, name string, args ...any) (string, error) {
-	found, err := s.strings(ctx, name, args...)
+// JobOf returns the job that an identifier names or that a step of that identifier belongs to, and its tenant; ErrNotFound
+// when there is neither.
+func (s *Store) JobOf(ctx context.Context, id string) (job, tenant string, err error) {
+	err = s.db.View(ctx, "job_of", func(tx *sqldb.Tx) error { return tx.One(ctx, q("job_of"), []any{id}, &job, &tenant) })
 	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return "", "", ErrNotFound
 	case err != nil:
-		return "", err
-	case len(found) == 0:
-		return "", ErrNotFound
+		return "", "", fmt.Errorf("look for a job: %w", err)
 	}
-	return found[0], nil
+	return job, tenant, nil
 }
 
 func (u *unit) redrive(j *jobRow, who string) error {

@@ -42,7 +42,7 @@ SELECT j.rev + CAST((SELECT COALESCE(SUM(s.rev), 0) FROM step s WHERE s.job = j.
 -- name: dead_steps
 SELECT s.id, s.job, s.tenant, t.name, j.version, s.stage, s.part, s.dlq, s.code, s.attempts, s.crashes, s.emission, s.rounds, s.trace, s.ended_at
 FROM step s JOIN job j ON j.id = s.job JOIN target t ON t.id = j.target
-WHERE s.phase = 2 AND s.id > $1 AND ($3 = '' OR s.tenant = $3) AND ($4 = '' OR s.stage = $4)
+WHERE s.phase = 2 AND s.id > $1 AND ($3 = '' OR s.stage = $3)
 ORDER BY s.id LIMIT $2
 
 -- name: dead_step
@@ -51,13 +51,10 @@ FROM step s JOIN job j ON j.id = s.job JOIN target t ON t.id = j.target
 WHERE s.id = $1 AND s.phase = 2
 
 -- name: job_of
-SELECT id FROM job WHERE id = $1 UNION SELECT job FROM step WHERE id = $1
+SELECT id, tenant FROM job WHERE id = $1 UNION SELECT job, tenant FROM step WHERE id = $1
 
 -- name: executions
 SELECT a.started_at, a.ended_at, a.requests, a.input_tokens, a.output_tokens
 FROM attempt a JOIN step s ON s.id = a.step
 WHERE s.stage = $1 AND a.outcome = 'done' AND a.started_at > 0 AND a.ended_at > a.started_at
 ORDER BY a.id DESC LIMIT $2
-
--- name: job_of_tenant
-SELECT id FROM job WHERE id = $1 AND tenant = $2 UNION SELECT job FROM step WHERE id = $1 AND tenant = $2
