@@ -99,7 +99,7 @@ func (s *Sweeper) look(ctx context.Context, st stage.Stage, wait time.Duration, 
 		seen += len(out.Messages)
 		for _, m := range out.Messages {
 			letter, gone, err := judge(ctx, st, m)
-			if gone && err == nil {
+			if gone = gone && err == nil; gone {
 				_, err = s.Queues.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: url.QueueUrl, ReceiptHandle: m.ReceiptHandle})
 				gone = err == nil
 			}
