@@ -434,7 +434,7 @@ func (s *served) age() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	const week = 7 * 24 * int64(time.Hour/time.Microsecond)
 	for _, text := range []string{"UPDATE attempt SET closed_at = closed_at - $1 WHERE closed_at > 0", "UPDATE upload SET at = at - $1"} {
 		if _, err := db.ExecContext(s.t.Context(), text, week); err != nil {

@@ -138,7 +138,7 @@ func (s *Sweeper) judge(ctx context.Context, st stage.Stage, m types.Message) (L
 	body, err := envelope.Decode(aws.ToString(m.Body))
 	if err != nil {
 		letter.Why = WhyUnreadable
-		return letter, false, nil
+		return letter, false, nil //nolint:nilerr // not ours to understand: it stays for a person
 	}
 	settle, err := s.Record.Sweep(ctx, job.DeadLetter{Step: body.Step, Tenant: body.Tenant, Emission: body.Emission, MaxCrashes: st.Retry.Crashes})
 	letter.Why, letter.Step = settle.Reason, body.Step

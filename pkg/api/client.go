@@ -72,12 +72,8 @@ func (c *Client) Submit(ctx context.Context, request Request, recording io.Reade
 	if request.IdempotencyKey != "" {
 		r.Header.Set("Idempotency-Key", request.IdempotencyKey)
 	}
-	response, err := c.do(r)
-	if err != nil {
-		return job.Job{}, err
-	}
-	j, err := decoded[job.Job](response)
-	j.Known = response.StatusCode == http.StatusOK
+	j, status, err := decoded[job.Job](c, r)
+	j.Known = status == http.StatusOK
 	return j, err
 }
 
@@ -197,21 +193,22 @@ func get[T any](ctx context.Context, c *Client, path string) (T, error) {
 }
 
 func answer[T any](c *Client, r *http.Request) (T, error) {
+	value, _, err := decoded[T](c, r)
+	return value, err
+}
+
+// decoded returns what a call that succeeded was answered, and its status.
+func decoded[T any](c *Client, r *http.Request) (T, int, error) {
 	var value T
 	response, err := c.do(r)
 	if err != nil {
-		return value, err
+		return value, 0, err
 	}
-	return decoded[T](response)
-}
-
-func decoded[T any](response *http.Response) (T, error) {
-	var value T
 	defer func() { _ = response.Body.Close() }()
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&value); err != nil {
-		return value, fmt.Errorf("read the answer: %w", err)
+		return value, 0, fmt.Errorf("read the answer: %w", err)
 	}
-	return value, nil
+	return value, response.StatusCode, nil
 }
 
 // do returns the response of a call that succeeded; its body is the caller's to close.

@@ -85,7 +85,7 @@ func send[T any](ctx context.Context, c *Client, method, path string, order any)
 			return none, fmt.Errorf("encode the order: %w", err)
 		}
 	}
-	r, err := http.NewRequestWithContext(ctx, method, c.base+path, &body) //nolint:gosec // the address is the caller's own choice
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, &body)
 	if err != nil {
 		return none, fmt.Errorf("make the request: %w", err)
 	}
