@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -32,7 +33,7 @@ func (u *unit) settleAccount(j *jobRow) error {
 		}
 		amount *= n
 	}
-	if _, err := u.tx.Exec(u.ctx, q("job_ended"), j.Tenant, amount); err != nil {
+	if _, err := u.tx.Exec(u.ctx, q("job_ended"), j.Tenant, amount, flag(j.waited)); err != nil {
 		return fmt.Errorf("book the end of a job: %w", err)
 	}
 	return nil
@@ -69,21 +70,23 @@ func (u *unit) entryArgs(j *jobRow, kind string, amount int64, note string) []an
 }
 
 // charge is the admission: one guarded statement, and if it declines, a look at why. The entry goes with the job.
-func (u *unit) charge(sub Submission) error {
-	n, err := u.tx.Exec(u.ctx, q("admit"), sub.Tenant, sub.Price, today(u.now))
-	if err != nil {
-		return fmt.Errorf("admit: %w", err)
+func (u *unit) charge(sub Submission) (load, error) {
+	var l load
+	err := u.tx.One(u.ctx, q("admit"), []any{sub.Tenant, sub.Price, today(u.now)}, &l.underWay, &l.waiting, &l.weight)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return l, u.whyDeclined(sub, today(u.now))
+	case err != nil:
+		return l, fmt.Errorf("admit: %w", err)
 	}
-	if n == 0 {
-		return u.whyDeclined(sub, today(u.now))
-	}
-	return nil
+	return l, nil
 }
 
 // whyDeclined names the first reason in the order in which a submitter can do something about it: wait, then pay.
 func (u *unit) whyDeclined(sub Submission, day int64) error {
-	var a struct{ balance, unlimited, inFlight, maxInFlight, cap, day, spent int64 }
-	err := u.tx.One(u.ctx, q("read_account"), []any{sub.Tenant}, &a.balance, &a.unlimited, &a.inFlight, &a.maxInFlight, &a.cap, &a.day, &a.spent)
+	var a struct{ balance, unlimited, inFlight, maxInFlight, cap, day, spent, waiting, weight int64 }
+	err := u.tx.One(u.ctx, q("read_account"), []any{sub.Tenant},
+		&a.balance, &a.unlimited, &a.inFlight, &a.maxInFlight, &a.cap, &a.day, &a.spent, &a.waiting, &a.weight)
 	if err != nil {
 		return fmt.Errorf("read account: %w", err)
 	}
@@ -98,14 +101,6 @@ func (u *unit) whyDeclined(sub Submission, day int64) error {
 		return &Refused{Reason: RefusedDailyCap, RetryAfter: micro(length - u.now%length)}
 	}
 	return &Refused{Reason: RefusedBalance}
-}
-
-func (u *unit) inFlight() (int64, error) {
-	var n int64
-	if err := u.tx.One(u.ctx, q("in_flight"), nil, &n); err != nil {
-		return 0, fmt.Errorf("count jobs in flight: %w", err)
-	}
-	return n, nil
 }
 
 // hardLimit protects the store itself, so it is looked at before anything is locked and may be passed by a few.
@@ -132,9 +127,11 @@ type Account struct {
 	Balance     int64  `json:"balance"`   // the sum of all entries
 	Unlimited   bool   `json:"unlimited"` // the balance may go below zero
 	InFlight    int64  `json:"in_flight"`
+	Waiting     int64  `json:"waiting"`       // of those in flight: what waits for capacity
 	MaxInFlight int64  `json:"max_in_flight"` // zero: no limit
 	DailyCap    int64  `json:"daily_cap"`     // spent per UTC day; zero: no limit
 	SpentToday  int64  `json:"spent_today"`
+	Weight      int64  `json:"weight"` // its share beside other tenants, 1 to MaxWeight
 }
 
 // Account returns a tenant's account, or ErrNotFound before its first job, limit or grant.
@@ -142,7 +139,7 @@ func (s *Store) Account(ctx context.Context, tenant string) (Account, error) {
 	a := Account{Tenant: tenant}
 	err := s.db.View(ctx, "account", func(tx *sqldb.Tx) error {
 		var unlimited, day, now int64
-		err := tx.One(ctx, q("read_account"), []any{tenant}, &a.Balance, &unlimited, &a.InFlight, &a.MaxInFlight, &a.DailyCap, &day, &a.SpentToday)
+		err := tx.One(ctx, q("read_account"), []any{tenant}, &a.Balance, &unlimited, &a.InFlight, &a.MaxInFlight, &a.DailyCap, &day, &a.SpentToday, &a.Waiting, &a.Weight)
 		if err != nil {
 			return err
 		}
@@ -164,13 +161,17 @@ func (s *Store) Account(ctx context.Context, tenant string) (Account, error) {
 	return a, nil
 }
 
-// SetLimits says what a tenant may do; of a only Tenant, Unlimited, MaxInFlight and DailyCap are read.
+// MaxWeight bounds how many times the share of an ordinary tenant one may have.
+const MaxWeight = 100
+
+// SetLimits says what a tenant may do; of a only Tenant, Unlimited, MaxInFlight, DailyCap and Weight (zero means 1) are read.
 func (s *Store) SetLimits(ctx context.Context, a Account, who string) error {
-	if !envelope.ValidID(a.Tenant) || a.MaxInFlight < 0 || a.DailyCap < 0 {
-		return errors.New("set limits: Tenant must be an identifier, MaxInFlight and DailyCap 0 or more")
+	a.Weight = cmp.Or(a.Weight, 1)
+	if !envelope.ValidID(a.Tenant) || a.MaxInFlight < 0 || a.DailyCap < 0 || a.Weight < 1 || a.Weight > MaxWeight {
+		return fmt.Errorf("set limits: Tenant must be an identifier, MaxInFlight and DailyCap 0 or more, Weight at most %d", MaxWeight)
 	}
 	return s.audited(ctx, who, "limit", a.Tenant, "", func(tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, q("set_limits"), a.Tenant, flag(a.Unlimited), a.MaxInFlight, a.DailyCap)
+		_, err := tx.Exec(ctx, q("set_limits"), a.Tenant, flag(a.Unlimited), a.MaxInFlight, a.DailyCap, a.Weight)
 		return err
 	})
 }

@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
@@ -77,8 +78,11 @@ func (s *Store) RelayOnce(ctx context.Context, to Sender) error {
 }
 
 func (s *Store) ReconcileOnce(ctx context.Context, c Counter, empty map[string]int) error {
-	return s.reconcileOnce(ctx, c, empty)
+	return errors.Join(s.Enter(ctx), s.reconcileOnce(ctx, c, empty))
 }
+
+// Enter lets in what there is room for.
+func (s *Store) Enter(ctx context.Context) error { return s.enter(ctx) }
 
 func (s *Store) Postgres() bool { return s.db.Postgres() }
 

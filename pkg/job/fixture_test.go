@@ -257,17 +257,21 @@ var violations = map[string]string{
 	"a done step has one published execution": `SELECT s.id FROM step s WHERE s.state = 'done'
 		AND 1 <> (SELECT COUNT(*) FROM attempt a WHERE a.step = s.id AND a.outcome = 'done')`,
 	"an ended job has no open step unless it failed": `SELECT s.id FROM step s JOIN job j ON j.id = s.job
-		WHERE j.state IN ('completed', 'completed_with_gaps', 'refused', 'cancelled', 'superseded') AND s.phase = 1`,
+		WHERE j.state IN ('completed', 'completed_with_gaps', 'refused', 'cancelled', 'superseded') AND s.phase IN (1, 3)`,
 	"parts left are the parts that are not done": `SELECT p.id FROM step p
 		WHERE EXISTS (SELECT 1 FROM step c WHERE c.parent = p.id)
 		AND p.parts_left <> (SELECT COUNT(*) FROM step c WHERE c.parent = p.id AND c.state <> 'done')`,
 	"an active job goes on": `SELECT j.id FROM job j WHERE j.state = 'active'
-		AND NOT EXISTS (SELECT 1 FROM step s WHERE s.job = j.id AND s.state IN ('queued', 'running', 'awaiting'))`,
+		AND NOT EXISTS (SELECT 1 FROM step s WHERE s.job = j.id AND s.state IN ('queued', 'running', 'awaiting', 'held'))`,
 	"the current result is the highest completed version": `SELECT t.id FROM target t WHERE t.current_version <>
 		(SELECT COALESCE(MAX(j.version), 0) FROM job j WHERE j.target = t.id AND j.state IN ('completed', 'completed_with_gaps'))`,
 	"no unfinished job is older than what was taken in": `SELECT j.id FROM job j JOIN target t ON t.id = j.target
 		WHERE j.version < t.ingested AND j.state IN ('waiting', 'active')`,
-	"phases follow states": `SELECT id FROM step WHERE phase <> CASE WHEN state IN ('queued', 'running') THEN 1 WHEN state = 'dead' THEN 2 ELSE 0 END`,
+	"phases follow states": `SELECT id FROM step WHERE phase <> CASE WHEN state IN ('queued', 'running') THEN 1 WHEN state = 'dead' THEN 2 WHEN state = 'held' THEN 3 ELSE 0 END`,
+	"an account's waiting jobs are counted": `SELECT tenant FROM account a
+		WHERE waiting <> (SELECT COUNT(*) FROM job j WHERE j.tenant = a.tenant AND j.state = 'waiting')`,
+	"a job waits with its first step": `SELECT j.id FROM job j JOIN step s ON s.job = j.id WHERE s.is_first = 1
+		AND (j.state = 'waiting') <> (s.state = 'held')`,
 }
 
 // faults returns what is wrong with a store, given the messages that its queues hold.

@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,8 @@ const (
 	modelCrashes  = 3
 	modelAttempts = 3
 	modelPrice    = 7
+	modelJobs     = 2 // of the tenant, under way
+	modelParts    = 3
 )
 
 // modelStep: a step of the model. stage 0 fans out into two parts of stage 1, which join in stage 2.
@@ -27,7 +30,7 @@ type modelStep struct {
 	id       string
 	job      *modelJob
 	stage    string
-	state    string // queued, running, awaiting, done, dead, refused, gone
+	state    string // held, queued, running, awaiting, done, dead, refused, gone
 	emission int64
 	attempts int
 	crashes  int
@@ -43,7 +46,7 @@ type modelJob struct {
 	id        string
 	target    string
 	version   int64
-	state     string // active, completed, failed, refused, cancelled, superseded
+	state     string // waiting, active, completed, failed, refused, cancelled, superseded
 	recovered int
 	ran       bool
 	refunded  bool
@@ -74,7 +77,7 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 				rt.Repeat(map[string]func(*rapid.T){
 					"submit": m.submit, "claim": m.claim, "publish": m.publish, "fail": m.fail, "defer": m.deferral, "reject": m.reject,
 					"expire": m.expire, "await": m.await, "call back": m.callBack, "cancel": m.cancel, "redrive": m.redrive,
-					"sweep": m.sweep, "stale": m.staleOwner, "renew": m.renew, "": m.agree,
+					"sweep": m.sweep, "stale": m.staleOwner, "renew": m.renew, "enter": m.enter, "": m.agree,
 				})
 			})
 		})
@@ -138,7 +141,7 @@ func (m *machine) owned(t *rapid.T) *modelStep {
 
 func (m *machine) submit(t *rapid.T) {
 	sub := m.f.submission(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "target"))
-	sub.Price = modelPrice
+	sub.Price, sub.First.Window = modelPrice, modelJobs
 	sub.Digest = fmt.Sprint("d", len(m.jobs))
 	j := m.f.submit(sub)
 	tg := m.targets[sub.Target]
@@ -152,7 +155,53 @@ func (m *machine) submit(t *rapid.T) {
 	}
 	mj := &modelJob{id: j.ID, target: sub.Target, version: j.Version, state: "active"}
 	m.add(mj, j.Steps[0].ID, "ingest")
+	if len(m.waiting()) > 0 || m.underWay() >= modelJobs {
+		mj.state, mj.steps[0].state, mj.steps[0].emission = "waiting", "held", 0
+	}
 	m.jobs = append(m.jobs, mj)
+}
+
+// underWay counts the jobs that have entered a queue and have not ended.
+func (m *machine) underWay() int {
+	n := 0
+	for _, j := range m.jobs {
+		if j.state == "active" {
+			n++
+		}
+	}
+	return n
+}
+
+// waiting returns the jobs that have not entered, oldest first.
+func (m *machine) waiting() []*modelJob {
+	found := slices.DeleteFunc(slices.Clone(m.jobs), func(j *modelJob) bool { return j.state != "waiting" })
+	slices.SortFunc(found, func(a, b *modelJob) int { return cmp.Compare(a.id, b.id) })
+	return found
+}
+
+// parts returns the parts in given states: those of the oldest fan-out first, in their order.
+func (m *machine) parts(states ...string) []*modelStep {
+	found := slices.DeleteFunc(m.steps(states...), func(s *modelStep) bool { return s.stage != "compile" })
+	slices.SortStableFunc(found, func(a, b *modelStep) int { return cmp.Compare(a.job.steps[0].id, b.job.steps[0].id) })
+	return found
+}
+
+// enter is the leader's look for room.
+func (m *machine) enter(t *rapid.T) {
+	if err := m.f.s.Enter(m.f.ctx); err != nil {
+		t.Fatal(err)
+	}
+	m.f.pump(nil)
+	for _, j := range m.waiting() {
+		if m.underWay() < modelJobs {
+			j.state, j.steps[0].state, j.steps[0].emission = "active", "queued", 1
+		}
+	}
+	for _, s := range m.parts("held") {
+		if len(m.parts("queued", "running")) < modelParts {
+			s.state, s.emission = "queued", 1
+		}
+	}
 }
 
 func (m *machine) add(j *modelJob, id, stage string) {
@@ -164,7 +213,7 @@ func (m *machine) request(s *modelStep) job.ClaimRequest {
 }
 
 func (m *machine) claim(t *rapid.T) {
-	s := m.pick(t, "queued", "running", "done", "dead", "awaiting", "refused", "gone")
+	s := m.pick(t, "held", "queued", "running", "done", "dead", "awaiting", "refused", "gone")
 	r := m.request(s)
 	older := rapid.Bool().Draw(t, "older")
 	if older {
@@ -234,17 +283,22 @@ func (m *machine) publish(t *rapid.T) {
 	switch s.stage {
 	case "ingest":
 		p.FanOut, p.Next, p.Join = true, next("compile"), next("publish")
+		p.Next.Window = modelParts
 		p.Parts = []json.RawMessage{[]byte(`0`), []byte(`1`)}
 	case "compile":
 		p.Next = next("publish")
 	}
 	m.f.accepted(p)
+	room := modelParts - len(m.parts("queued", "running"))
+	if len(m.parts("held")) > 0 {
+		room = 0
+	}
 	s.state, s.attempts, s.claim = "done", s.attempts+1, nil
 	tg := m.targets[s.job.target]
 	if s.stage == "ingest" && s.job.version > tg.ingested {
 		tg.ingested = s.job.version
 		for _, older := range m.jobs {
-			if older.target == s.job.target && older.version < s.job.version && older.state == "active" {
+			if older.target == s.job.target && older.version < s.job.version && (older.state == "active" || older.state == "waiting") {
 				m.stop(older, "superseded")
 			}
 		}
@@ -253,7 +307,13 @@ func (m *machine) publish(t *rapid.T) {
 		s.job.state = "completed"
 		tg.current = max(tg.current, s.job.version)
 	}
+	before := len(s.job.steps)
 	m.learn(s.job)
+	for i, part := range s.job.steps[before:] {
+		if part.stage == "compile" && i >= room {
+			part.state, part.emission = "held", 0
+		}
+	}
 }
 
 // learn takes the identifiers of new steps from the record; how many there are is the model's to say.
@@ -268,7 +328,7 @@ func (m *machine) learn(j *modelJob) {
 func (m *machine) stop(j *modelJob, state string) {
 	j.state, j.refunded = state, j.refunded || state == "refused" || !j.ran
 	for _, s := range j.steps {
-		if s.state == "queued" || s.state == "running" || s.state == "awaiting" {
+		if s.state == "queued" || s.state == "running" || s.state == "awaiting" || s.state == "held" {
 			m.lose(s)
 			s.state = "gone"
 		}
@@ -358,7 +418,7 @@ func (m *machine) cancel(t *rapid.T) {
 	}
 	j := m.jobs[rapid.IntRange(0, len(m.jobs)-1).Draw(t, "job")]
 	err := m.f.s.Cancel(m.f.ctx, "acme", j.id, "test", "")
-	if j.state != "active" {
+	if j.state != "active" && j.state != "waiting" {
 		if !errors.Is(err, job.ErrEnded) {
 			t.Fatalf("cancel of a job that is %s: %v", j.state, err)
 		}
@@ -400,7 +460,7 @@ func (m *machine) redrive(t *rapid.T) {
 }
 
 func (m *machine) sweep(t *rapid.T) {
-	s := m.pick(t, "queued", "running", "done", "dead", "awaiting", "gone", "refused")
+	s := m.pick(t, "held", "queued", "running", "done", "dead", "awaiting", "gone", "refused")
 	got, err := m.f.s.Sweep(m.f.ctx, job.DeadLetter{Step: s.id, Tenant: "acme", Emission: s.emission, MaxCrashes: modelCrashes})
 	if err != nil {
 		t.Fatal(err)
@@ -458,12 +518,15 @@ func (m *machine) renew(t *rapid.T) {
 // agree compares the record with the model.
 func (m *machine) agree(t *rapid.T) {
 	seen := map[string]job.State{
-		"queued": job.Queued, "running": job.Running, "awaiting": job.Awaiting, "done": job.Completed, "dead": job.Failed, "refused": job.Rejected,
+		"held": job.Waiting, "queued": job.Queued, "running": job.Running, "awaiting": job.Awaiting, "done": job.Completed, "dead": job.Failed, "refused": job.Rejected,
 	}
 	spent := int64(0)
 	for _, j := range m.jobs {
 		got := m.f.job(j.id)
-		if j.state != "active" && string(got.State) != j.state || j.state == "active" && got.State.Ended() {
+		if j.state == "waiting" && got.State != job.Waiting {
+			t.Fatalf("job is %s, want %s", got.State, job.Waiting)
+		}
+		if j.state != "active" && j.state != "waiting" && string(got.State) != j.state || j.state == "active" && got.State.Ended() {
 			t.Fatalf("job is %s, want %s", got.State, j.state)
 		}
 		if len(got.Steps) != len(j.steps) || len(j.steps) != m.expected(j) || got.Recovered != j.recovered {

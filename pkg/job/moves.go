@@ -69,15 +69,14 @@ func with(m map[string]string, k, v string) map[string]string {
 	return m
 }
 
-// addStep makes the step that follows: queued, with its first message on the way.
+// addStep makes the step that follows: queued, with its first message on the way, unless its shape says that it is held.
 func (u *unit) addStep(j *jobRow, r Route, input json.RawMessage, trace string, shape stepRow) {
 	s := &shape
 	s.ID, s.Job, s.Tenant, s.Stage, s.job = u.newID(), j.ID, j.Tenant, r.Stage, j
-	s.Queue, s.DLQ, s.FIFO, s.IsJoin, s.Trace = r.Queue, r.DLQ, flag(r.FIFO), flag(r.Join), trace
-	s.State, s.EmittedAt = stepQueued, u.now
-	if j.State == jobWaiting {
-		s.State = stepHeld
-	} else {
+	s.Queue, s.DLQ, s.FIFO, s.Window, s.IsJoin, s.Trace = r.Queue, r.DLQ, flag(r.FIFO), r.Window, flag(r.Join), trace
+	s.EmittedAt = u.now
+	if s.State != stepHeld {
+		s.State = stepQueued
 		u.emit(s)
 	}
 	s.Phase = phaseOf(s.State)
@@ -190,6 +189,7 @@ func (u *unit) dropNewSteps(j *jobRow, stepState string) {
 
 // endJob gives the job its end. Its account is settled when the unit is written.
 func (u *unit) endJob(j *jobRow, state, code, sentence string) {
+	j.waited = j.State == jobWaiting
 	j.State, j.Code, j.Sentence, j.EndedAt, j.dirty = state, code, sentence, u.now, true
 	u.ended = append(u.ended, j)
 }

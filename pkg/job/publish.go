@@ -137,11 +137,7 @@ func (u *unit) supersede(s *stepRow) {
 func (u *unit) follow(s *stepRow, p Publication) error {
 	switch {
 	case p.FanOut && len(p.Parts) > 0:
-		s.PartsLeft = int64(len(p.Parts))
-		for i, part := range p.Parts {
-			u.addStep(s.job, *p.Next, part, p.TraceParent, stepRow{Part: int64(i), Parent: s.ID})
-		}
-		return nil
+		return u.fanOut(s, p)
 	case p.FanOut:
 		return u.join(s, *p.Join, nil, p.TraceParent)
 	case s.Parent != "":
@@ -151,6 +147,23 @@ func (u *unit) follow(s *stepRow, p Publication) error {
 		return nil
 	}
 	return u.complete(s, p)
+}
+
+// fanOut makes the parts. Those for which the tenant has no room yet are held.
+func (u *unit) fanOut(s *stepRow, p Publication) error {
+	room, err := u.roomForParts(s.Tenant, *p.Next)
+	if err != nil {
+		return err
+	}
+	s.PartsLeft = int64(len(p.Parts))
+	for i, part := range p.Parts {
+		shape := stepRow{Part: int64(i), Parent: s.ID}
+		if int64(i) >= room {
+			shape.State = stepHeld
+		}
+		u.addStep(s.job, *p.Next, part, p.TraceParent, shape)
+	}
+	return nil
 }
 
 // partDone counts a part and starts the step that collects them when it was the last. The job's row is locked, so

@@ -16,29 +16,33 @@ const (
 )
 
 const (
-	emptySamples  = 3   // so often a queue must have been seen empty, one tick apart, before its steps are repaired
-	repairsATick  = 100 // so many steps get a new message per queue and tick
-	promotesATick = 100
-	reissueBatch  = 200
-	keepKeys      = 7 * 24 * time.Hour
-	keepWorkers   = time.Hour
-	keepEvents    = 90 * 24 * time.Hour
+	emptySamples = 3   // so often a queue must have been seen empty, one tick apart, before its steps are repaired
+	repairsATick = 100 // so many steps get a new message per queue and tick
+	reissueBatch = 200
+	keepKeys     = 7 * 24 * time.Hour
+	keepWorkers  = time.Hour
+	keepEvents   = 90 * 24 * time.Hour
 )
 
-// Reconcile repairs, until ctx ends, what no message stands for any more, starts jobs that waited for capacity and
-// wakes awaits whose deadline has passed. Only the holder of the lease row does it; after a freeze two may for a moment, which is
+// Reconcile repairs, until ctx ends, what no message stands for any more, lets jobs and parts that wait enter their queues when
+// there is room, and wakes awaits whose deadline has passed. Only the holder of the lease row does it; after a freeze two may for a moment, which is
 // safe. A step gets a new
 // message only when its queue was seen empty several times in a row, or when its message nears the queue's
 // retention. It returns nil when ctx ends; faults are waited out.
 func (s *Store) Reconcile(ctx context.Context, c Counter) error {
 	empty := map[string]int{}
-	tick, hour := time.NewTicker(s.opt.ReconcileEvery), time.NewTicker(time.Hour)
+	room, tick, hour := time.NewTicker(enterEvery), time.NewTicker(s.opt.ReconcileEvery), time.NewTicker(time.Hour)
+	defer room.Stop()
 	defer tick.Stop()
 	defer hour.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return s.resign(context.WithoutCancel(ctx))
+		case <-room.C:
+			if s.leads(ctx) {
+				s.metrics.reconciled(s.enter(ctx))
+			}
 		case <-tick.C:
 			if s.leads(ctx) {
 				s.metrics.reconciled(s.reconcileOnce(ctx, c, empty))
@@ -52,7 +56,7 @@ func (s *Store) Reconcile(ctx context.Context, c Counter) error {
 }
 
 func (s *Store) reconcileOnce(ctx context.Context, c Counter, empty map[string]int) error {
-	errs := []error{s.expireAwaits(ctx), s.promote(ctx)}
+	errs := []error{s.expireAwaits(ctx)}
 	queues, err := s.strings(ctx, "open_queues")
 	errs = append(errs, err)
 	for _, queue := range queues {
@@ -128,44 +132,6 @@ func (s *Store) reissue(ctx context.Context, name string, ids []string) (int, er
 	}
 	s.hand(rows)
 	return n, nil
-}
-
-// promote starts jobs that wait for capacity, oldest first, while there is some.
-func (s *Store) promote(ctx context.Context) error {
-	ids, err := s.strings(ctx, "waiting_jobs", promotesATick)
-	for _, id := range ids {
-		more, err := s.promoteOne(ctx, id)
-		if err != nil || !more {
-			return err
-		}
-	}
-	return err
-}
-
-func (s *Store) promoteOne(ctx context.Context, id string) (bool, error) {
-	room := false
-	err := s.oneJob(ctx, "promote", id, func(u *unit) error {
-		inFlight, err := u.inFlight()
-		if err != nil {
-			return err
-		}
-		var waiting int64
-		if err := u.tx.One(ctx, q("waiting_count"), nil, &waiting); err != nil {
-			return err
-		}
-		j := u.jobs[id]
-		room = s.opt.SoftLimit == 0 || inFlight-waiting < s.opt.SoftLimit
-		if !room || j.State != jobWaiting {
-			return nil
-		}
-		j.State, j.dirty = jobActive, true
-		for _, st := range u.steps {
-			u.set(st, stepQueued)
-			u.emit(st)
-		}
-		return nil
-	})
-	return room, err
 }
 
 // forget removes what only served for a while.

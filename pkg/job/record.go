@@ -17,7 +17,7 @@ const (
 	jobCancelled  = "cancelled"
 	jobSuperseded = "superseded"
 
-	stepHeld       = "held" // of a job that waits for capacity: no message stands for it yet
+	stepHeld       = "held" // a first step or a part that waits for room: no message stands for it yet
 	stepQueued     = "queued"
 	stepRunning    = "running"
 	stepAwaiting   = "awaiting"
@@ -34,6 +34,7 @@ const (
 	phaseQuiet = iota // no message stands for it
 	phaseOpen         // queued or running: a message must stand for it
 	phaseDead         // waits for a person
+	phaseHeld         // waits for room
 )
 
 func phaseOf(state string) int64 {
@@ -42,6 +43,8 @@ func phaseOf(state string) int64 {
 		return phaseOpen
 	case stepDead:
 		return phaseDead
+	case stepHeld:
+		return phaseHeld
 	}
 	return phaseQuiet
 }
@@ -60,6 +63,7 @@ type stepRow struct {
 	Queue     string `json:"queue"`
 	DLQ       string `json:"dlq"`
 	FIFO      int64  `json:"fifo"`
+	Window    int64  `json:"window_size"` // written when the step is inserted, not read back
 	State     string `json:"state"`
 	Phase     int64  `json:"phase"`
 	Code      string `json:"code"`
@@ -111,7 +115,8 @@ type jobRow struct {
 	EndedAt   int64   `json:"ended_at"`
 	Result    *string `json:"result,omitempty"` // set only by the last publication
 
-	dirty bool
+	waited bool // it ended before it had entered a queue
+	dirty  bool
 }
 
 func (j *jobRow) gaps() []outcome.Gap {

@@ -211,10 +211,15 @@ func (u *unit) admit(sub Submission, id string, opt Options) (string, error) {
 }
 
 func (u *unit) admitNew(sub Submission, id string, t *targetRow, opt Options) (string, error) {
-	if err := u.charge(sub); err != nil {
+	l, err := u.charge(sub)
+	if err != nil {
 		return "", err
 	}
-	return id, u.create(sub, id, t, opt)
+	held, err := u.mustWait(l, sub.First.Window, opt.SoftLimit)
+	if err != nil {
+		return "", err
+	}
+	return id, u.create(sub, id, t, held)
 }
 
 // fresh is a new job as Store.Job would show it.
@@ -236,26 +241,23 @@ func (u *unit) lockTarget(sub Submission) (*targetRow, error) {
 	return keep(u.targets, t.ID, t), nil
 }
 
-// create stores the job with its first step. Above the soft limit the step is held and no message is sent for it.
-func (u *unit) create(sub Submission, id string, t *targetRow, opt Options) error {
+// create stores the job with its first step. One that must wait is held, and no message is sent for it.
+func (u *unit) create(sub Submission, id string, t *targetRow, held bool) error {
 	j := &jobRow{ID: id, Tenant: sub.Tenant, Target: t.ID, Version: sub.Version, State: jobActive, Price: sub.Price, GapsJSON: "[]"}
-	if opt.SoftLimit > 0 {
-		inFlight, err := u.inFlight()
-		if err != nil {
-			return err
-		}
-		if inFlight > opt.SoftLimit {
-			j.State = jobWaiting
-		}
+	first := plain()
+	first.IsFirst = 1
+	writes := []sqldb.Statement{{Text: q("insert_entry"), Args: u.entryArgs(j, entryCharge, -j.Price, "")}}
+	if held {
+		j.State, first.State = jobWaiting, stepHeld
+		writes = append(writes, sqldb.Statement{Text: q("job_waits"), Args: []any{j.Tenant}})
 	}
-	all := []sqldb.Statement{
-		{Text: q("insert_entry"), Args: u.entryArgs(j, entryCharge, -j.Price, "")},
-		{Text: q("insert_job"), Args: []any{id, j.Tenant, j.Target, j.Version, sub.Digest, j.State, j.Price, u.now}},
-	}
+	writes = append(writes, sqldb.Statement{
+		Text: q("insert_job"), Args: []any{id, j.Tenant, j.Target, j.Version, sub.Digest, j.State, j.Price, u.now},
+	})
 	if sub.Upload != "" {
-		all = append(all, sqldb.Statement{Text: q("take_upload"), Args: []any{sub.Upload}})
+		writes = append(writes, sqldb.Statement{Text: q("take_upload"), Args: []any{sub.Upload}})
 	}
-	changed, err := u.tx.ExecAll(u.ctx, all)
+	changed, err := u.tx.ExecAll(u.ctx, writes)
 	if err != nil {
 		return fmt.Errorf("store job: %w", err)
 	}
@@ -263,8 +265,6 @@ func (u *unit) create(sub Submission, id string, t *targetRow, opt Options) erro
 		return fmt.Errorf("store job: its upload %s has been collected", sub.Upload)
 	}
 	t.Latest, t.dirty = max(t.Latest, sub.Version), true
-	first := plain()
-	first.IsFirst = 1
 	u.addStep(j, sub.First, sub.Input, sub.TraceParent, first)
 	return nil
 }

@@ -15,6 +15,9 @@ type Route struct {
 	DLQ   string `json:"dlq"`
 	FIFO  bool   `json:"fifo"`
 	Join  bool   `json:"join"` // the step that collects the parts of a fan-out
+	// Window is how much of one tenant of weight 1 may be under way: jobs, from their first step on; parts of a fan-out, in
+	// their queue and at work. What is beyond it waits in the record. Zero: no limit. Other steps pass freely.
+	Window int64 `json:"window"`
 }
 
 // Submission asks for a job.

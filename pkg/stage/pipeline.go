@@ -57,16 +57,33 @@ type Route struct {
 	DLQ   string `json:"dlq"`
 	FIFO  bool   `json:"fifo"`
 	Join  bool   `json:"join"`
+	// Window is how much of one tenant may be under way; see Pipeline.Route. Zero: no limit.
+	Window int64 `json:"window"`
 }
 
-// Route returns the route to the stage of that name in an environment.
+// Route returns the route to the stage of that name in an environment. Of one tenant, as many jobs may be under way as the fleet
+// has slots, so that one alone can keep all of them busy; of the parts of its fan-outs twice as many as their stage has slots:
+// one in each slot and the next one at hand.
 func (p Pipeline) Route(env, name string) (Route, error) {
 	s, ok := p.Stage(name)
 	if !ok {
 		return Route{}, fmt.Errorf("no stage %q in the manifest", name)
 	}
-	return Route{Stage: s.Name, Queue: s.QueueName(env), DLQ: s.DLQName(env), FIFO: s.Queue == FIFO, Join: s.Join}, nil
+	r := Route{Stage: s.Name, Queue: s.QueueName(env), DLQ: s.DLQName(env), FIFO: s.Queue == FIFO, Join: s.Join}
+	starts := p.starts()
+	switch {
+	case len(starts) > 0 && starts[0] == name:
+		for _, any := range p {
+			r.Window += any.slots()
+		}
+	case slices.ContainsFunc(p, func(before Stage) bool { return before.FanOut && before.Next == name }):
+		r.Window = 2 * s.slots()
+	}
+	return r, nil
 }
+
+// slots is how many messages all tasks of the stage work on at once.
+func (s Stage) slots() int64 { return int64(s.WithDefaults().Profile.Ceiling) }
 
 // First returns the route that a new job's first step takes.
 func (p Pipeline) First(env string) (Route, error) {

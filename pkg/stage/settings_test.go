@@ -61,10 +61,22 @@ func TestTheSameManifestGivesTheSameBytes(t *testing.T) {
 	}
 }
 
+func TestWindowsFollowTheSlotsOfTheManifest(t *testing.T) {
+	p := good()
+	p[0].Profile = stage.Profile{Slots: 2, MaxTasks: 3, Ceiling: 5}
+	p[2].Profile = stage.Profile{Slots: 4}
+	others := int64(len(p) - 2)
+	for name, want := range map[string]int64{p[0].Name: 5 + 4 + others, "split": 0, "cut": 8, "merge": 0} {
+		if r, err := p.Route("test", name); err != nil || r.Window != want {
+			t.Errorf("window of %s = %d, want %d (%v)", name, r.Window, want, err)
+		}
+	}
+}
+
 func TestSettingsCarryTheRoutes(t *testing.T) {
 	p := good()
 	split, _ := p.Settings("test", "split")
-	if split.Next == nil || *split.Next != (stage.Route{Stage: "cut", Queue: "stagefleet-test-cut", DLQ: "stagefleet-test-cut-dlq"}) {
+	if split.Next == nil || *split.Next != (stage.Route{Stage: "cut", Queue: "stagefleet-test-cut", DLQ: "stagefleet-test-cut-dlq", Window: 2}) {
 		t.Errorf("next: %+v", split.Next)
 	}
 	want := stage.Route{Stage: "merge", Queue: "stagefleet-test-merge.fifo", DLQ: "stagefleet-test-merge-dlq.fifo", FIFO: true, Join: true}

@@ -26,12 +26,6 @@ WHERE s.phase = 1 AND s.id > $1
 	AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.step = s.id)
 ORDER BY s.id LIMIT $2
 
--- name: waiting_jobs
-SELECT id FROM job WHERE state = 'waiting' ORDER BY id LIMIT $1
-
--- name: waiting_count
-SELECT COUNT(*) FROM job WHERE state = 'waiting'
-
 -- name: forget_keys
 DELETE FROM idempotency WHERE at < (SELECT now_us()) - $1
 

@@ -112,14 +112,14 @@ UPDATE target SET
 FROM records($1: id text, latest bigint, ingested bigint, current_version bigint, current_job text) r WHERE target.id = r.id
 
 -- name: insert_steps
-INSERT INTO step (id, job, tenant, stage, part, parent, is_first, is_join, queue, dlq, fifo, state, phase, ended_at, emission, emitted_at, input, trace, created_at)
+INSERT INTO step (id, job, tenant, stage, part, parent, is_first, is_join, queue, dlq, fifo, window_size, state, phase, ended_at, emission, emitted_at, input, trace, created_at)
 SELECT r.id, r.job, r.tenant, r.stage, r.part,
 	r.parent, r.is_first, r.is_join, r.queue,
-	r.dlq, r.fifo, r.state, r.phase, r.ended_at, r.emission,
+	r.dlq, r.fifo, r.window_size, r.state, r.phase, r.ended_at, r.emission,
 	r.emitted_at, r.input, r.trace, r.emitted_at
 FROM records($1:
 	id text, job text, tenant text, stage text, part bigint, parent text, is_first bigint,
-	is_join bigint, queue text, dlq text, fifo bigint, state text, phase bigint, ended_at bigint, emission bigint, emitted_at bigint,
+	is_join bigint, queue text, dlq text, fifo bigint, window_size bigint, state text, phase bigint, ended_at bigint, emission bigint, emitted_at bigint,
 	input text, trace text
 ) r
 
@@ -169,7 +169,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, now_us())
 ON CONFLICT (once) DO NOTHING
 
 -- name: job_ended
-UPDATE account SET in_flight = in_flight - 1, balance = balance + $2 WHERE tenant = $1
+UPDATE account SET in_flight = in_flight - 1, waiting = waiting - $3, balance = balance + $2 WHERE tenant = $1
 
 -- name: job_reopened
 UPDATE account SET in_flight = in_flight + 1 WHERE tenant = $1

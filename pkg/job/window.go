@@ -1,0 +1,249 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
+)
+
+// Jobs and the parts of fan-outs enter their queues through a window per tenant, so that whoever hands in ten thousand has no
+// more of them in front of others than whoever hands in ten. What is beyond the window, or beyond the fleet's soft limit, is
+// held in the record without a message, and the leader lets it in as room comes up.
+
+const (
+	enterEvery  = time.Second // windows are wider than what the fleet works on at once, so that nothing idles meanwhile
+	enterBatch  = 50          // jobs or parts that enter in one transaction
+	entersATick = 500
+)
+
+// load is how much of a tenant's work the fleet has.
+type load struct {
+	tenant            string
+	underWay, waiting int64 // jobs
+	weight            int64
+	enteredAt, window int64 // when one entered last after a wait; of the oldest job that waits
+}
+
+// room is how many more may be under way.
+func room(window, weight, underWay int64) int64 {
+	if window == 0 {
+		return math.MaxInt64
+	}
+	return max(0, window*weight-underWay)
+}
+
+// mustWait decides about a job that has just been admitted, and is in l. Jobs of one tenant enter in the order of their submission.
+func (u *unit) mustWait(l load, window, softLimit int64) (bool, error) {
+	if l.waiting > 0 || room(window, l.weight, l.underWay-1) == 0 {
+		return true, nil
+	}
+	if softLimit == 0 {
+		return false, nil
+	}
+	var all int64
+	if err := u.tx.One(u.ctx, q("under_way"), nil, &all); err != nil {
+		return false, fmt.Errorf("count jobs under way: %w", err)
+	}
+	return all > softLimit, nil
+}
+
+// roomForParts is how many parts of a fan-out enter at once: none while others of the tenant wait. Fan-outs of one tenant that
+// commit at the same moment may each take the room.
+func (u *unit) roomForParts(tenant string, to Route) (int64, error) {
+	if to.Window == 0 {
+		return math.MaxInt64, nil
+	}
+	var underWay, weight int64
+	var others bool
+	if err := u.tx.One(u.ctx, q("parts_under_way"), []any{tenant, to.Queue}, &underWay, &others, &weight); err != nil {
+		return 0, fmt.Errorf("count parts under way: %w", err)
+	}
+	if others {
+		return 0, nil
+	}
+	for _, s := range u.newSteps {
+		if s.Tenant == tenant && s.Queue == to.Queue && s.Part >= 0 && s.State == stepQueued {
+			underWay++
+		}
+	}
+	return room(to.Window, weight, underWay), nil
+}
+
+// enter lets in what there is room for.
+func (s *Store) enter(ctx context.Context) error {
+	return errors.Join(s.enterJobs(ctx), s.enterParts(ctx))
+}
+
+func (s *Store) enterJobs(ctx context.Context) error {
+	var tenants []*load
+	free := int64(entersATick)
+	err := s.db.View(ctx, "waiting_tenants", func(tx *sqldb.Tx) error {
+		tenants = nil
+		err := tx.Query(ctx, q("waiting_tenants"), func(scan func(...any) error) error {
+			l := &load{}
+			tenants = append(tenants, l)
+			return scan(&l.tenant, &l.weight, &l.underWay, &l.waiting, &l.enteredAt, &l.window)
+		})
+		if err != nil || len(tenants) == 0 || s.opt.SoftLimit == 0 {
+			return err
+		}
+		var all int64
+		err = tx.One(ctx, q("under_way"), nil, &all)
+		free = min(free, s.opt.SoftLimit-all)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("look for jobs that wait: %w", err)
+	}
+	turns := share(tenants, free)
+	for _, tenant := range sortedKeys(turns) {
+		for left := turns[tenant]; left > 0; left -= enterBatch {
+			if err := s.enterJobsOf(ctx, tenant, min(left, enterBatch)); err != nil {
+				return fmt.Errorf("let jobs in: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// share gives free places away one at a time, each to the tenant that has the least under way for its weight, and among equals
+// to the one whose last turn is longest ago. So shares follow weights, and nobody's turn fails to come.
+func share(tenants []*load, free int64) map[string]int64 {
+	turns := map[string]int64{}
+	may := slices.Clone(tenants)
+	for turn := int64(0); turn < free; turn++ {
+		may = slices.DeleteFunc(may, func(l *load) bool { return l.waiting == 0 || room(l.window, l.weight, l.underWay) == 0 })
+		if len(may) == 0 {
+			break
+		}
+		next := slices.MinFunc(may, func(a, b *load) int {
+			return cmp.Or(cmp.Compare(a.underWay*b.weight, b.underWay*a.weight), cmp.Compare(a.enteredAt, b.enteredAt), cmp.Compare(a.tenant, b.tenant))
+		})
+		next.underWay++
+		next.waiting--
+		next.enteredAt = math.MaxInt64 - free + turn
+		turns[next.tenant]++
+	}
+	return turns
+}
+
+// enterJobsOf lets a tenant's n oldest jobs that wait in.
+func (s *Store) enterJobsOf(ctx context.Context, tenant string, n int64) error {
+	var rows []Outgoing
+	err := s.db.Update(ctx, "enter_jobs", func(tx *sqldb.Tx) error {
+		u := emptyUnit(ctx, tx)
+		u.accounts = true
+		if _, err := tx.Exec(ctx, q("lock_accounts"), sqldb.JSON(idRows([]string{tenant}))); err != nil {
+			return err
+		}
+		ids, err := u.list(q("waiting_jobs"), tenant, n)
+		if err != nil {
+			return err
+		}
+		steps, err := u.loadJobs(ids)
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(steps, func(a, b *stepRow) int { return cmp.Compare(a.Job, b.Job) })
+		for _, st := range steps {
+			if st.State == stepHeld && st.IsFirst == 1 {
+				st.job.State, st.job.dirty = jobActive, true
+				u.admitHeld(st)
+			}
+		}
+		if _, err := tx.Exec(ctx, q("jobs_entered"), tenant, len(u.outbox), u.now); err != nil {
+			return err
+		}
+		rows = u.outgoing(0)
+		return u.flush()
+	})
+	if err == nil {
+		s.hand(rows)
+	}
+	return err
+}
+
+func (u *unit) admitHeld(s *stepRow) {
+	u.set(s, stepQueued)
+	u.emit(s)
+}
+
+// lane is where a tenant's parts meet each other.
+type lane struct{ tenant, queue string }
+
+func (s *Store) enterParts(ctx context.Context) error {
+	var lanes []lane
+	err := s.db.View(ctx, "held_lanes", func(tx *sqldb.Tx) error {
+		lanes = nil
+		return tx.Query(ctx, q("held_lanes"), func(scan func(...any) error) error {
+			var l lane
+			err := scan(&l.tenant, &l.queue)
+			lanes = append(lanes, l)
+			return err
+		})
+	})
+	for _, l := range lanes {
+		var more bool
+		for more = true; more && err == nil; {
+			more, err = s.enterPartsOf(ctx, l)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("let parts in: %w", err)
+	}
+	return nil
+}
+
+// enterPartsOf lets a tenant's oldest parts into a queue, and reports whether there may be room for more.
+func (s *Store) enterPartsOf(ctx context.Context, l lane) (bool, error) {
+	ids, err := s.partsThatMay(ctx, l)
+	if err != nil || len(ids) == 0 {
+		return false, err
+	}
+	var rows []Outgoing
+	err = s.update(ctx, "enter_parts", locks{level: lockSteps, steps: ids}, func(u *unit) error {
+		for _, id := range ids {
+			if st := u.steps[id]; st != nil && st.State == stepHeld {
+				u.admitHeld(st)
+			}
+		}
+		rows = u.outgoing(0)
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	s.hand(rows)
+	return len(ids) == enterBatch, nil
+}
+
+// partsThatMay returns the parts for which there is room, at most enterBatch. Only the leader lets parts in, so that the room is
+// still there a moment later.
+func (s *Store) partsThatMay(ctx context.Context, l lane) ([]string, error) {
+	var ids []string
+	err := s.db.View(ctx, "held_parts", func(tx *sqldb.Tx) error {
+		ids = nil
+		var underWay, weight int64
+		var others bool
+		if err := tx.One(ctx, q("parts_under_way"), []any{l.tenant, l.queue}, &underWay, &others, &weight); err != nil {
+			return err
+		}
+		return tx.Query(ctx, q("held_parts"), func(scan func(...any) error) error {
+			var id string
+			var window int64
+			err := scan(&id, &window)
+			if room(window, weight, underWay) > 0 {
+				ids = append(ids, id)
+				underWay++
+			}
+			return err
+		}, l.tenant, l.queue, enterBatch)
+	})
+	return ids, err
+}

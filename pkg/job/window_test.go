@@ -1,0 +1,171 @@
+package job_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/stagefleet/stagefleet/pkg/job"
+)
+
+// through submits jobs of a tenant through a window.
+func (f *fixture) through(tenant string, window int64, n int) []job.Job {
+	f.t.Helper()
+	jobs := make([]job.Job, n)
+	for i := range jobs {
+		sub := f.submission(fmt.Sprintf("%s-%d", tenant, i))
+		sub.Tenant, sub.First.Window = tenant, window
+		jobs[i] = f.submit(sub)
+	}
+	return jobs
+}
+
+// states counts a tenant's jobs by state.
+func (f *fixture) states(tenant string) map[job.State]int {
+	f.t.Helper()
+	page, _, err := f.s.Jobs(f.ctx, job.Filter{Tenant: tenant, Limit: 500})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	counts := map[job.State]int{}
+	for _, j := range page {
+		counts[j.State]++
+	}
+	return counts
+}
+
+func (f *fixture) enter() {
+	f.t.Helper()
+	if err := f.s.Enter(f.ctx); err != nil {
+		f.t.Fatal(err)
+	}
+	f.pump(nil)
+}
+
+func TestJobsEnterThroughAWindowOfTheirOwnTenant(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		jobs := f.through("acme", 2, 5)
+		f.through("other", 2, 2)
+		if got := f.states("acme"); got[job.Queued] != 2 || got[job.Waiting] != 3 {
+			t.Fatalf("acme's jobs: %v", got)
+		}
+		if got := f.states("other"); got[job.Queued] != 2 {
+			t.Fatalf("the other's jobs: %v", got)
+		}
+		f.enter()
+		if got := f.states("acme"); got[job.Queued] != 2 {
+			t.Fatalf("entered without room: %v", got)
+		}
+		for _, i := range []int{0, 2} { // one under way, one that waits
+			if err := f.s.Cancel(f.ctx, "acme", jobs[i].ID, "test", ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.enter()
+		f.state(jobs[3].ID, job.Queued)
+		f.state(jobs[4].ID, job.Waiting)
+		f.sound()
+	})
+}
+
+func TestANewJobDoesNotOvertakeOneThatWaits(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		jobs := f.through("acme", 1, 2)
+		if err := f.s.Cancel(f.ctx, "acme", jobs[0].ID, "test", ""); err != nil {
+			t.Fatal(err)
+		}
+		late := f.submission("late")
+		late.First.Window = 1
+		if j := f.submit(late); j.State != job.Waiting {
+			t.Fatalf("the later job is %s", j.State)
+		}
+		f.enter()
+		f.state(jobs[1].ID, job.Queued)
+	})
+}
+
+func TestATenantOfWeightThreeHasThreeTimesTheWindow(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.limit(job.Account{Tenant: "acme", Unlimited: true, Weight: 3})
+		f.through("acme", 2, 9)
+		if got := f.states("acme"); got[job.Queued] != 6 || got[job.Waiting] != 3 {
+			t.Fatalf("jobs: %v", got)
+		}
+	})
+}
+
+func TestPartsEnterThroughAWindowInTheirOrder(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		compile := route("compile")
+		compile.Window = 2
+		j := f.submit(f.submission("talk"))
+		p := job.Publication{Claim: f.claim("ingest"), FanOut: true, Next: &compile, Join: next("publish")}
+		for i := range 5 {
+			p.Parts = append(p.Parts, json.RawMessage(fmt.Sprint(i)))
+		}
+		f.accepted(p)
+		for want := 0; want < 5; {
+			f.enter()
+			rows := f.queues.take("q-compile")
+			if len(rows) != min(2, 5-want) {
+				t.Fatalf("%d messages after %d parts, want %d", len(rows), want, min(2, 5-want))
+			}
+			for _, row := range rows {
+				c := f.claimRow(row, "compile")
+				if c.Part != want {
+					t.Fatalf("part %d entered, want %d", c.Part, want)
+				}
+				f.accepted(job.Publication{Claim: c, Next: next("publish")})
+				want++
+			}
+		}
+		f.run("publish", "")
+		f.state(j.ID, job.Completed)
+		f.sound()
+	})
+}
+
+func TestPartsThatWaitEndWithTheirJob(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		compile := route("compile")
+		compile.Window = 1
+		j := f.submit(f.submission("talk"))
+		f.accepted(job.Publication{
+			Claim: f.claim("ingest"), FanOut: true, Next: &compile, Join: next("publish"), Parts: []json.RawMessage{[]byte(`0`), []byte(`1`)},
+		})
+		if err := f.s.Cancel(f.ctx, "acme", j.ID, "test", ""); err != nil {
+			t.Fatal(err)
+		}
+		f.queues.take("q-compile")
+		f.enter()
+		if rows := f.queues.take("q-compile"); len(rows) != 0 {
+			t.Fatalf("%d parts of a cancelled job have entered", len(rows))
+		}
+		f.sound()
+	})
+}
+
+func TestAboveTheSoftLimitThePlacesThatComeUpAreShared(t *testing.T) {
+	t.Parallel()
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			f := newFixture(t, open(t, freshURL(t, kind), job.Options{SoftLimit: 4}))
+			flood := f.through("acme", 0, 10)
+			f.through("b", 0, 1)
+			f.through("c", 0, 1)
+			for _, j := range flood[:2] {
+				if err := f.s.Cancel(f.ctx, "acme", j.ID, "test", ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.enter()
+			if b, c := f.states("b"), f.states("c"); b[job.Queued] != 1 || c[job.Queued] != 1 {
+				t.Fatalf("b %v, c %v: the flood was served first", b, c)
+			}
+			if got := f.states("acme"); got[job.Queued] != 2 || got[job.Waiting] != 6 {
+				t.Fatalf("the flood: %v", got)
+			}
+			f.sound()
+		})
+	}
+}
