@@ -73,8 +73,8 @@ func (p Pipeline) Route(env, name string) (Route, error) {
 	starts := p.starts()
 	switch {
 	case len(starts) > 0 && starts[0] == name:
-		for _, any := range p {
-			r.Window += any.slots()
+		for _, member := range p {
+			r.Window += member.slots()
 		}
 	case slices.ContainsFunc(p, func(before Stage) bool { return before.FanOut && before.Next == name }):
 		r.Window = 2 * s.slots()
