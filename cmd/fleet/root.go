@@ -64,7 +64,8 @@ func newRoot(getenv func(string) string) *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newUp(getenv), newServe(getenv), newSQS(), newMigrate(getenv), newGenerate(),
-		newSubmit(getenv), newWatch(getenv), newJobs(getenv), newJob(getenv), newCancel(getenv), newStages(getenv), newSize(getenv),
+		newSubmit(getenv), newImport(getenv), newImports(getenv),
+		newWatch(getenv), newJobs(getenv), newJob(getenv), newCancel(getenv), newStages(getenv), newSize(getenv),
 		newDLQ(getenv), newPause(getenv), newResume(getenv), newGC(getenv))
 	return root
 }

@@ -56,14 +56,17 @@ type Overview interface {
 // Config is what a Server needs; every field is required.
 type Config struct {
 	Record    Record
+	Imports   Imports
 	Objects   blob.Store
 	Place     string // of the object store, file:///folder or s3://bucket/prefix: results are named with it
 	Overview  Overview
 	Operator  *admin.Operator
 	First     job.Route // of a new job
 	MaxUpload int64     // bytes of one recording
-	Metrics   http.Handler
-	Log       *zap.Logger
+	// LocalFiles lets operators import recordings that are files of this machine.
+	LocalFiles bool
+	Metrics    http.Handler
+	Log        *zap.Logger
 }
 
 // Server answers the API's requests. It is safe for concurrent use.

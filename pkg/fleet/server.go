@@ -18,6 +18,7 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/admin"
 	"github.com/stagefleet/stagefleet/pkg/api"
 	"github.com/stagefleet/stagefleet/pkg/blob"
+	"github.com/stagefleet/stagefleet/pkg/intake"
 	"github.com/stagefleet/stagefleet/pkg/internal/outbound"
 	"github.com/stagefleet/stagefleet/pkg/internal/telemetry"
 	"github.com/stagefleet/stagefleet/pkg/job"
@@ -48,13 +49,19 @@ type Server struct {
 	Queues   Queues
 	Metrics  *prometheus.Registry // shown under /metrics
 	Log      *zap.Logger
-	Sweep    time.Duration     // between two looks into the dead-letter queues
-	Ready    func(addr string) // called once, when the API answers
+	// LocalFiles: sheets may name files of this machine.
+	LocalFiles bool
+	Sweep      time.Duration     // between two looks into the dead-letter queues
+	Ready      func(addr string) // called once, when the API answers
 }
 
-// Serve runs API, relay, reconciler and sweeper until ctx ends or one of them fails; then it ends the others.
+// Serve runs API, relay, reconciler, sweeper and importer until ctx ends or one of them fails; then it ends the others.
 func Serve(ctx context.Context, s Server) error {
 	front, overview, operator, err := s.front(ctx)
+	if err != nil {
+		return err
+	}
+	imports, err := s.intake(ctx)
 	if err != nil {
 		return err
 	}
@@ -70,6 +77,7 @@ func Serve(ctx context.Context, s Server) error {
 		"reconciler": func() error { return s.Record.Reconcile(ctx, loggedCounter{overview, s.Log}) },
 		"sweeper":    func() error { return operator.Letters.Run(ctx) },
 		"collector":  func() error { return operator.Collecting(ctx, s.collected, s.notCollected) },
+		"importer":   func() error { return imports.Run(ctx) },
 	}
 	ended := make(chan error, len(parts))
 	for name, run := range parts {
@@ -109,6 +117,19 @@ func (s Server) collected(c admin.Collected) {
 
 func (s Server) notCollected(err error) { s.Log.Warn("garbage not collected", zap.Error(err)) }
 
+func (s Server) intake(ctx context.Context) (intake.Intake, error) {
+	objects, err := blob.Open(ctx, s.Place)
+	if err != nil {
+		return intake.Intake{}, err
+	}
+	first, err := s.Pipeline.First(s.Env)
+	if err != nil {
+		return intake.Intake{}, err
+	}
+	entry, _ := s.Pipeline.Stage(first.Stage)
+	return intake.Intake{Record: s.Record, Objects: objects, First: job.Route(first), MaxInput: entry.Profile.MaxInput, Log: s.Log}, nil
+}
+
 func (s Server) front(ctx context.Context) (*api.Server, *admin.Admin, *admin.Operator, error) {
 	objects, err := blob.Open(ctx, s.Place)
 	if err != nil {
@@ -126,7 +147,7 @@ func (s Server) front(ctx context.Context) (*api.Server, *admin.Admin, *admin.Op
 	stages, _ := s.Pipeline.Ordered() // as admin.New has found
 	operator := &admin.Operator{Stages: stages, Record: s.Record, Letters: s.sweeper(), Objects: objects}
 	return api.NewServer(api.Config{
-		Record: s.Record, Objects: objects, Place: s.Place, Overview: overview, Operator: operator,
+		Record: s.Record, Imports: s.Record, LocalFiles: s.LocalFiles, Objects: objects, Place: s.Place, Overview: overview, Operator: operator,
 		First: job.Route(first), MaxUpload: entry.Profile.MaxInput, Metrics: telemetry.Handler(s.Metrics), Log: s.Log,
 	}), overview, operator, nil
 }

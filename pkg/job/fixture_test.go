@@ -268,6 +268,11 @@ var violations = map[string]string{
 	"no unfinished job is older than what was taken in": `SELECT j.id FROM job j JOIN target t ON t.id = j.target
 		WHERE j.version < t.ingested AND j.state IN ('waiting', 'active')`,
 	"phases follow states": `SELECT id FROM step WHERE phase <> CASE WHEN state IN ('queued', 'running') THEN 1 WHEN state = 'dead' THEN 2 WHEN state = 'held' THEN 3 ELSE 0 END`,
+	"an import's counts are those of its rows": `SELECT id FROM import i
+		WHERE row_count <> (SELECT COUNT(*) FROM import_row r WHERE r.import = i.id)
+		OR accepted <> (SELECT COUNT(*) FROM import_row r WHERE r.import = i.id AND r.state = 'accepted')
+		OR refused <> (SELECT COUNT(*) FROM import_row r WHERE r.import = i.id AND r.state = 'refused')`,
+	"no two rows have one job": `SELECT MIN(import) FROM import_row WHERE job <> '' GROUP BY job HAVING COUNT(*) > 1`,
 	"an account's waiting jobs are counted": `SELECT tenant FROM account a
 		WHERE waiting <> (SELECT COUNT(*) FROM job j WHERE j.tenant = a.tenant AND j.state = 'waiting')`,
 	"a job waits with its first step": `SELECT j.id FROM job j JOIN step s ON s.job = j.id WHERE s.is_first = 1

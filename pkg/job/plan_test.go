@@ -47,6 +47,14 @@ var hot = map[string][]any{
 	"idle_uploads":     {1, 100},
 	"waiting_jobs":     {"acme", 100},
 	"waiting_tenants":  {},
+	"open_imports":     {},
+	"imports":          {"acme", "~", 50},
+	"import_rows":      {"i1", "", 7, 500},
+	"refused_rows":     {"i1", "", 7, 500},
+	"pending_rows":     {"i1", 50},
+	"accept_row":       {"i1", "", 7, "j1"},
+	"refuse_row":       {"i1", "", 7, 1, "text", "c", "S."},
+	"row_source":       {"i1", "", 7, "{}"},
 	"held_lanes":       {},
 	"held_parts":       {"acme", "q-compile", 50},
 	"parts_under_way":  {"acme", "q-compile"},
@@ -56,7 +64,7 @@ var hot = map[string][]any{
 }
 
 // A whole read of a table that grows with the jobs. The accounts stay few.
-var wholeRead = regexp.MustCompile(`Seq Scan on (job|step|attempt|target|account_entry|inbox|effect|await|outbox)\b|SCAN (s|j|t|a|i|o|w|step|job|attempt|target|inbox|effect|await|outbox|account_entry)$`)
+var wholeRead = regexp.MustCompile(`Seq Scan on (job|step|attempt|target|account_entry|inbox|effect|await|outbox|import|import_row)\b|SCAN (s|j|t|a|i|o|w|step|job|attempt|target|inbox|effect|await|outbox|account_entry|import|import_row)$`)
 
 func TestNoHotStatementReadsAWholeTable(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
@@ -95,6 +103,10 @@ func fill(t *testing.T, s *job.Store, n int) {
 		`INSERT INTO await (effect, step, state) SELECT 'e' || i, 's' || i, 'settled' FROM ` + numbers,
 		`INSERT INTO outbox (id, token, ready_at, due_at, queue, fifo, grp, dedup, body, tenant, attributes, step, created_at)
 			SELECT 'o' || i, '', 9000000000000000, i, 'q-ingest', 1, 'g', 'd', '{}', 'acme', '{}', 's' || i, i FROM ` + numbers,
+		`INSERT INTO import (id, tenant, state, object, created_at, ended_at)
+			SELECT 'i' || i, 'acme', CASE WHEN i % 1000 = 0 THEN 'running' ELSE 'completed' END, 'o', i, CASE WHEN i % 1000 = 0 THEN 0 ELSE i END FROM ` + numbers,
+		`INSERT INTO import_row (import, sheet, row_no, state, input)
+			SELECT 'i' || (i % 10), '', i, CASE WHEN i % 3 = 0 THEN 'accepted' WHEN i % 3 = 1 THEN 'refused' ELSE 'pending' END, '[]' FROM ` + numbers,
 	} {
 		const most = 100000 // in one statement
 		for from := 1; from <= n; from += most {
@@ -104,7 +116,7 @@ func fill(t *testing.T, s *job.Store, n int) {
 		}
 	}
 	if s.Postgres() {
-		for _, table := range []string{"target", "job", "step", "attempt", "inbox", "effect", "await", "outbox"} {
+		for _, table := range []string{"target", "job", "step", "attempt", "inbox", "effect", "await", "outbox", "import", "import_row"} {
 			if err := s.Change(t.Context(), "ANALYZE "+table); err != nil {
 				t.Fatal(err)
 			}

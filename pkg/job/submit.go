@@ -111,7 +111,7 @@ func (s *Store) submitBatch(ctx context.Context, subs []Submission) ([]submitted
 		}
 		for i, sub := range subs {
 			messages, steps := len(u.outbox), len(u.newSteps)
-			id, err := u.submit(sub, s.opt)
+			id, err := u.submitRow(sub, s.opt)
 			if err != nil && !isAnswer(err) {
 				return err
 			}
@@ -128,7 +128,7 @@ func (s *Store) submitBatch(ctx context.Context, subs []Submission) ([]submitted
 // isAnswer tells what a submitter is told from what undoes the transaction.
 func isAnswer(err error) bool {
 	_, refused := errors.AsType[*Refused](err)
-	return refused || errors.Is(err, ErrVersionConflict) || errors.Is(err, ErrVersionOlder) || errors.Is(err, ErrIdempotencyMismatch)
+	return refused || errors.Is(err, ErrVersionConflict) || errors.Is(err, ErrVersionOlder) || errors.Is(err, ErrIdempotencyMismatch) || errors.Is(err, ErrRowSettled)
 }
 
 func (u *unit) lockAccounts(subs []Submission) error {
@@ -146,6 +146,21 @@ func (u *unit) lockAccounts(subs []Submission) error {
 		return fmt.Errorf("lock accounts: %w", err)
 	}
 	return u.tx.One(u.ctx, q("clock"), nil, &u.now)
+}
+
+// submitRow is submit that knows what an import's row has become.
+func (u *unit) submitRow(sub Submission, opt Options) (string, error) {
+	if sub.Row == nil {
+		return u.submit(sub, opt)
+	}
+	if known, err := u.rowJob(*sub.Row); known != "" || err != nil {
+		return known, err
+	}
+	id, err := u.submit(sub, opt)
+	if err != nil {
+		return "", err
+	}
+	return id, u.acceptRow(*sub.Row, id)
 }
 
 // submit admits one job. The idempotency key comes first: of two equal requests the second waits there for the first.

@@ -31,8 +31,9 @@ type Submission struct {
 	First          Route
 	Price          int64 // charged now, refunded once if the job fails or is refused; zero is free
 	IdempotencyKey string
-	BodyHash       string // what must be equal for the key to mean the same request
-	TraceParent    string // W3C trace context, sent along with the first message
+	BodyHash       string  // what must be equal for the key to mean the same request
+	TraceParent    string  // W3C trace context, sent along with the first message
+	Row            *RowRef // of the import that asks: settled with the job, so that one row never makes two
 }
 
 // ClaimRequest asks for permission to run the step that a message stands for.

@@ -1,0 +1,163 @@
+package intake
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/stagefleet/stagefleet/pkg/blob"
+	"github.com/stagefleet/stagefleet/pkg/job"
+	"github.com/stagefleet/stagefleet/pkg/recording"
+	"github.com/stagefleet/stagefleet/pkg/sheet"
+)
+
+// objectPrefix begins a source that is an object: object:KEY is the object inbox/TENANT/KEY, so that nobody names another
+// tenant's.
+const objectPrefix = "object:"
+
+// refusedRow is the error of a row that makes no job.
+type refusedRow struct{ sheet.Refusal }
+
+func (e *refusedRow) Error() string { return e.Sentence }
+
+func refuse(r sheet.Row, c sheet.Column, code, sentence string) error {
+	return &refusedRow{sheet.Refusal{Column: c, Kind: sheet.KindOf(r.Cells[c]), Code: code, Sentence: sentence}}
+}
+
+// refusalOf tells refusals of a row from what is waited out.
+func refusalOf(err error, r sheet.Row) *sheet.Refusal {
+	var row *refusedRow
+	switch {
+	case errors.As(err, &row):
+		return &row.Refusal
+	case errors.Is(err, job.ErrVersionConflict):
+		return &sheet.Refusal{Column: sheet.Version, Kind: sheet.KindOf(r.Cells[sheet.Version]), Code: "version_conflict",
+			Sentence: "This version of the target exists with other content: give the row another version, or none."}
+	case errors.Is(err, job.ErrVersionOlder):
+		return &sheet.Refusal{Column: sheet.Version, Kind: sheet.KindOf(r.Cells[sheet.Version]), Code: "version_older",
+			Sentence: "A newer version of the target has been taken in already."}
+	}
+	return nil
+}
+
+// meaning reads a stored row again.
+func meaning(row job.ImportRow) (sheet.Row, error) {
+	var r sheet.Row
+	if copy(r.Cells[:], row.Cells) != len(r.Cells) {
+		return r, fmt.Errorf("row %d has %d cells", row.Number, len(row.Cells))
+	}
+	r.Version = sheet.VersionOf(r.Cells[sheet.Version])
+	return r, nil
+}
+
+func submission(o job.OpenImport, ref job.RowRef, r sheet.Row, source recording.Source, first job.Route) job.Submission {
+	input, err := json.Marshal(source)
+	if err != nil {
+		panic(fmt.Sprintf("intake: encode a source: %v", err)) // unreachable: the struct holds only encodable fields
+	}
+	return job.Submission{
+		Tenant: o.Tenant, Target: sheet.TargetOf(r), Version: r.Version, Digest: source.Object.SHA256, Input: input, First: first, Row: &ref,
+	}
+}
+
+// source brings a row's recording into the object store, once.
+func (in Intake) source(ctx context.Context, o job.OpenImport, ref job.RowRef, row job.ImportRow, r sheet.Row) (recording.Source, error) {
+	var s recording.Source
+	if row.Source != nil {
+		return s, json.Unmarshal(row.Source, &s)
+	}
+	object, err := in.object(ctx, o, r)
+	if err != nil {
+		return s, err
+	}
+	s = recording.Source{V: recording.Version, Object: object, Name: r.Cells[sheet.Title]}
+	if s.Name == "" {
+		s.Name = path.Base(strings.ReplaceAll(r.Cells[sheet.Source], `\`, "/"))
+	}
+	kept, err := json.Marshal(s)
+	if err != nil {
+		return s, fmt.Errorf("encode a source: %w", err)
+	}
+	return s, in.Record.NoteSource(ctx, ref, kept)
+}
+
+func (in Intake) object(ctx context.Context, o job.OpenImport, r sheet.Row) (recording.Object, error) {
+	text := r.Cells[sheet.Source]
+	if key, ok := strings.CutPrefix(text, objectPrefix); ok {
+		return in.stored(ctx, "inbox/"+o.Tenant+"/"+key, r)
+	}
+	if o.Folder == "" {
+		return recording.Object{}, refuse(r, sheet.Source, "no_local_files",
+			"The source must be object:KEY, an object under inbox/ACCOUNT/ in the fleet's store; files can be named only to a fleet on the same machine.")
+	}
+	return in.local(ctx, filepath.Join(o.Folder, text), text, r)
+}
+
+// stored refers to an object that is in the store already.
+func (in Intake) stored(ctx context.Context, key string, r sheet.Row) (recording.Object, error) {
+	if blob.CheckKey(key) != nil {
+		return recording.Object{}, refuse(r, sheet.Source, "object_key", "The source is no key of an object: letters, digits, -_.=+@ and slashes.")
+	}
+	object, err := in.Objects.Open(ctx, key)
+	if errors.Is(err, blob.ErrNotFound) {
+		return recording.Object{}, refuse(r, sheet.Source, "not_found", "There is no such object in the account's inbox.")
+	}
+	if err != nil {
+		return recording.Object{}, fmt.Errorf("open a source: %w", err)
+	}
+	defer func() { _ = object.Close() }()
+	sum := sha256.New()
+	n, err := io.Copy(sum, io.LimitReader(object, in.MaxInput+1))
+	if err != nil {
+		return recording.Object{}, fmt.Errorf("read a source: %w", err)
+	}
+	if n > in.MaxInput {
+		return recording.Object{}, tooLarge(r, in.MaxInput)
+	}
+	return recording.Object{Key: key, SHA256: hex.EncodeToString(sum.Sum(nil)), Type: blob.TypeOf(key), Bytes: n}, nil
+}
+
+func tooLarge(r sheet.Row, limit int64) error {
+	return refuse(r, sheet.Source, "too_large", fmt.Sprintf("The recording has more than %d bytes.", limit))
+}
+
+// local copies a file of this machine into the store. Only a regular file is taken: a pipe could hang, a link could lead anywhere.
+func (in Intake) local(ctx context.Context, name, text string, r sheet.Row) (recording.Object, error) {
+	if filepath.IsAbs(text) {
+		name = text
+	}
+	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return recording.Object{}, refuse(r, sheet.Source, "not_found", "There is no such file; a path that does not begin with a slash is relative to the sheet.")
+	}
+	if err != nil {
+		return recording.Object{}, refuse(r, sheet.Source, "not_readable", "The file cannot be opened, or is a link.")
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	switch {
+	case err != nil || !info.Mode().IsRegular():
+		return recording.Object{}, refuse(r, sheet.Source, "not_regular", "The source is not a regular file.")
+	case info.Size() > in.MaxInput:
+		return recording.Object{}, tooLarge(r, in.MaxInput)
+	}
+	object, err := in.Objects.Create(ctx, "uploads/"+strings.ToLower(rand.Text())+"/source")
+	if err != nil {
+		return recording.Object{}, fmt.Errorf("keep a source: %w", err)
+	}
+	defer func() { _ = object.Abort() }()
+	if _, err := io.Copy(object, io.LimitReader(file, in.MaxInput)); err != nil {
+		return recording.Object{}, fmt.Errorf("keep a source: %w", err)
+	}
+	return object.Commit()
+}

@@ -1,0 +1,152 @@
+package job_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stagefleet/stagefleet/pkg/job"
+)
+
+// imported makes an import of n rows, the last of which is refused, and reads it to the end.
+func (f *fixture) imported(n int) string {
+	f.t.Helper()
+	i, err := f.s.CreateImport(f.ctx, job.ImportSheet{Tenant: "acme", Name: "talks.csv", Object: "imports/x/sheet"})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for range 2 { // as after a kill in the middle of reading
+		if err := f.s.StoreRows(f.ctx, i.ID, rowsOf(n)); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	if err := f.s.RowsRead(f.ctx, i.ID, "csv", ""); err != nil {
+		f.t.Fatal(err)
+	}
+	return i.ID
+}
+
+func rowsOf(n int) []job.ImportRow {
+	rows := make([]job.ImportRow, n)
+	for i := range rows {
+		rows[i] = job.ImportRow{Number: int64(i + 2), State: job.RowPending, Cells: []string{fmt.Sprint("t", i), "a.mp4", "", ""}}
+	}
+	rows[n-1].State, rows[n-1].Column, rows[n-1].Kind = job.RowRefused, 2, "empty"
+	rows[n-1].Reason = &job.Reason{Code: "empty", Sentence: "The source is empty."}
+	return rows
+}
+
+func (f *fixture) submissionOf(id string, row int64) job.Submission {
+	sub := f.submission(fmt.Sprint("t", row-2))
+	sub.Row = &job.RowRef{Import: id, Number: row}
+	return sub
+}
+
+func (f *fixture) theImport(id string, state job.ImportState, accepted, refused int64) job.Import {
+	f.t.Helper()
+	i, err := f.s.Import(f.ctx, "acme", id)
+	if err != nil || i.State != state || i.Accepted != accepted || i.Refused != refused {
+		f.t.Fatalf("import %+v, %v; want %s with %d accepted, %d refused", i, err, state, accepted, refused)
+	}
+	return i
+}
+
+func TestARowOfAnImportMakesOneJobHoweverOftenItIsSubmitted(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		id := f.imported(3)
+		ids := make([]string, 20)
+		var all sync.WaitGroup
+		for i := range ids {
+			all.Go(func() {
+				j, err := f.s.Submit(f.ctx, f.submissionOf(id, 2))
+				if err != nil {
+					t.Error(err)
+				}
+				ids[i] = j.ID
+			})
+		}
+		all.Wait()
+		for _, other := range ids {
+			if other != ids[0] {
+				t.Fatalf("jobs %s and %s of one row", ids[0], other)
+			}
+		}
+		f.theImport(id, job.ImportRunning, 1, 1)
+		if ended, err := f.s.EndImport(f.ctx, id); err != nil || ended {
+			t.Fatalf("ended with a pending row: %v, %v", ended, err)
+		}
+		f.submit(f.submissionOf(id, 3))
+		if ended, err := f.s.EndImport(f.ctx, id); err != nil || !ended {
+			t.Fatalf("not ended: %v, %v", ended, err)
+		}
+		f.theImport(id, job.ImportPartly, 2, 1)
+		f.pump(nil)
+		f.sound()
+	})
+}
+
+func TestARowThatMeetsALimitStaysPending(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		id := f.imported(4)
+		f.limit(job.Account{Tenant: "acme", Unlimited: true, MaxInFlight: 1})
+		f.submit(f.submissionOf(id, 2))
+		_ = f.declined(f.submissionOf(id, 3), job.RefusedInFlight)
+		if rows, err := f.s.PendingRows(f.ctx, id, 10); err != nil || len(rows) != 2 || rows[0].Number != 3 {
+			t.Fatalf("pending %+v, %v", rows, err)
+		}
+		f.sound()
+	})
+}
+
+func TestACancelledImportRefusesWhatHasNoJob(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		id := f.imported(4)
+		f.submit(f.submissionOf(id, 2))
+		if err := f.s.CancelImport(f.ctx, "other", id, "test"); !errors.Is(err, job.ErrNotFound) {
+			t.Fatalf("another tenant cancels: %v", err)
+		}
+		if err := f.s.CancelImport(f.ctx, "acme", id, "test"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.s.Submit(f.ctx, f.submissionOf(id, 3)); !errors.Is(err, job.ErrRowSettled) {
+			t.Fatalf("a row of a cancelled import: %v", err)
+		}
+		if err := f.s.CancelImport(f.ctx, "acme", id, "test"); !errors.Is(err, job.ErrEnded) {
+			t.Fatalf("cancelled twice: %v", err)
+		}
+		f.theImport(id, job.ImportCancelled, 1, 3)
+		rows, err := f.s.ImportRows(f.ctx, "acme", job.RowRef{Import: id}, true, 2)
+		if err != nil || len(rows) != 2 || rows[0].Number != 3 || rows[0].Reason.Code != "cancelled" {
+			t.Fatalf("%+v, %v", rows, err)
+		}
+		rows, err = f.s.ImportRows(f.ctx, "acme", job.RowRef{Import: id, Number: 4}, true, 2)
+		if err != nil || len(rows) != 1 || rows[0].Column != 2 || rows[0].Kind != "empty" || rows[0].Cells[0] != "t3" {
+			t.Fatalf("%+v, %v", rows, err)
+		}
+		f.pump(nil)
+		f.sound()
+	})
+}
+
+func TestASheetThatCannotBeReadLeavesNoRows(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		i, err := f.s.CreateImport(f.ctx, job.ImportSheet{Tenant: "acme", Name: "bad.csv", Object: "o"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.s.StoreRows(f.ctx, i.ID, rowsOf(5)); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.s.FailImport(f.ctx, i.ID, "encoding", "It is Latin-1."); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.theImport(i.ID, job.ImportFailed, 0, 0); got.Rows != 0 || got.Reason.Code != "encoding" {
+			t.Fatalf("%+v", got)
+		}
+		if err := f.s.StoreRows(f.ctx, i.ID, rowsOf(5)); !errors.Is(err, job.ErrEnded) {
+			t.Fatalf("rows of an ended import: %v", err)
+		}
+		f.sound()
+	})
+}
