@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,7 +83,7 @@ func newImports(getenv func(string) string) *cobra.Command {
 				case len(args) == 0:
 					return listImports(ctx, cmd, fleet, c.json)
 				case refused != "":
-					return saveRefused(ctx, fleet, args[0], refused)
+					return saveRefused(ctx, cmd, fleet, args[0], refused)
 				case watch:
 					return watchImport(ctx, cmd, fleet, args[0], c.json)
 				}
@@ -204,15 +203,15 @@ func columnOf(row api.ImportRow) string {
 }
 
 // saveRefused never replaces a file: it may be the one that is being mended.
-func saveRefused(ctx context.Context, fleet *api.Client, id, name string) error {
+func saveRefused(ctx context.Context, cmd *cobra.Command, fleet *api.Client, id, name string) error {
 	if name == "-" {
-		return fleet.RefusedSheet(ctx, id, os.Stdout)
+		return fleet.RefusedSheet(ctx, id, cmd.OutOrStdout())
 	}
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return fmt.Errorf("make the file of refused rows: %w", err)
 	}
-	err = fleet.RefusedSheet(ctx, id, io.Writer(file))
+	err = fleet.RefusedSheet(ctx, id, file)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return errors.Join(err, os.Remove(name))
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -221,6 +222,50 @@ func TestAnImportTricklesInUnderTheLimitsOfItsAccount(t *testing.T) {
 			t.Fatalf("%+v", i)
 		}
 	})
+}
+
+func TestAHundredThousandRowsAreReadInConstantMemoryAndCancelledAtOnce(t *testing.T) {
+	const rows = 100_000 / raceShare
+	r := newRig(t, t.TempDir())
+	defer r.close()
+	ctx := t.Context()
+	if err := r.s.SetLimits(ctx, job.Account{Tenant: "acme", Unlimited: true, MaxInFlight: 1}, "test"); err != nil {
+		t.Fatal(err)
+	}
+	r.put("inbox/acme/a.mp4", "a")
+	var text strings.Builder
+	text.WriteString("target,source\n")
+	for n := range rows {
+		fmt.Fprintf(&text, "t%d,object:a.mp4\n", n)
+	}
+	id := r.hand(text.String(), "")
+	text.Reset()
+	running, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- r.intake().Run(running) }()
+	var before, now runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	peak := before.HeapAlloc
+	for i := r.get(id); i.State != job.ImportRunning || i.Reason == nil; i = r.get(id) {
+		runtime.GC()
+		runtime.ReadMemStats(&now)
+		peak = max(peak, now.HeapAlloc)
+		<-time.After(100 * time.Millisecond)
+	}
+	if grown := int64(peak) - int64(before.HeapAlloc); grown > 24<<20 {
+		t.Errorf("the heap grew by %d MiB", grown>>20)
+	} else {
+		t.Logf("the heap grew by %d MiB", grown>>20)
+	}
+	if err := r.s.CancelImport(ctx, "acme", id, "test"); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	<-done
+	if i := r.get(id); i.State != job.ImportCancelled || i.Rows != rows || i.Accepted != 1 || i.Refused != rows-1 {
+		t.Errorf("%+v", i)
+	}
 }
 
 func sleep(d time.Duration) { time.Sleep(d) }
