@@ -207,7 +207,7 @@ func saveRefused(ctx context.Context, cmd *cobra.Command, fleet *api.Client, id,
 	if name == "-" {
 		return fleet.RefusedSheet(ctx, id, cmd.OutOrStdout())
 	}
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("make the file of refused rows: %w", err)
 	}

@@ -52,7 +52,9 @@ func newDesk(t *testing.T, localFiles bool) *desk {
 	}()
 	t.Cleanup(func() {
 		stop()
-		<-done
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 		d.client.Close()
 		http.DefaultClient.CloseIdleConnections()
 		d.server.Close()

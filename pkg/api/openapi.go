@@ -176,6 +176,10 @@ func enumerated(t reflect.Type) *jsonschema.Schema {
 		for _, state := range job.States() {
 			words = append(words, state)
 		}
+	case reflect.TypeFor[job.ImportState]():
+		for _, state := range job.ImportStates() {
+			words = append(words, state)
+		}
 	case reflect.TypeFor[job.Scope]():
 		for _, scope := range job.AllScopes() {
 			words = append(words, scope)

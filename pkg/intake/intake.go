@@ -71,7 +71,7 @@ func (in Intake) Run(ctx context.Context) error {
 	}
 }
 
-// round gives every open import a turn, and reports whether one of them has got on.
+// round gives every tenant's oldest open import a turn, and reports whether one of them has got on.
 func (in Intake) round(ctx context.Context, waits map[string]time.Time) bool {
 	open, err := in.Record.OpenImports(ctx)
 	if err != nil {
@@ -89,6 +89,7 @@ func (in Intake) round(ctx context.Context, waits map[string]time.Time) bool {
 		on, err := in.turn(ctx, o)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, job.ErrEnded) {
 			in.Log.Warn("import interrupted; it goes on", zap.String("import", o.ID), zap.Error(err))
+			_ = in.Record.ImportWaits(ctx, o.ID, fault) // the log has said it already
 		}
 		if !on || err != nil {
 			waits[o.ID] = time.Now().Add(waitFor)
@@ -124,6 +125,9 @@ var waitSentences = map[string]string{
 	job.RefusedBalance:  "The account's balance does not cover the next row; the import goes on when there is more.",
 	job.RefusedCapacity: "The fleet has more work than it accepts; the import goes on later.",
 }
+
+// fault is what the submitter reads of what the log knows.
+var fault = job.Reason{Code: "fault", Sentence: "The fleet could not go on with the import and tries again; its log says why."}
 
 // read stores the rows of a sheet. Of an interrupted one it stores the rest.
 func (in Intake) read(ctx context.Context, o job.OpenImport) error {

@@ -167,7 +167,7 @@ func TestAFolderThatWasNotGivenOpensNoFiles(t *testing.T) {
 
 func TestASheetThatIsNoneEndsItsImportWithASentence(t *testing.T) {
 	for code, text := range map[string]string{
-		"empty_sheet": " ", "no_rows": "source\n", "missing_header": "a.mp4\n", "encoding": "source\nGespr\xe4ch.mp4\n", "unknown_column": "source,verison\na,1\n",
+		"empty_sheet": " ", "no_rows": "source\n", "missing_header": "a.mp4\n", "encoding": "source\nGespr\xe4ch.mp4\n", "unknown_column": "source,versjon\na,1\n",
 	} {
 		t.Run(code, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -217,9 +217,51 @@ func TestAnImportTricklesInUnderTheLimitsOfItsAccount(t *testing.T) {
 			}
 		}
 		stop()
-		<-done
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 		if i := r.get(id); i.State != job.ImportCompleted || i.Reason != nil {
 			t.Fatalf("%+v", i)
+		}
+	})
+}
+
+func TestATenantsImportsFollowEachOtherAndHoldUpNobodyElses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		defer r.close()
+		ctx := t.Context()
+		if err := r.s.SetLimits(ctx, job.Account{Tenant: "acme", Unlimited: true, MaxInFlight: 1}, "test"); err != nil {
+			t.Fatal(err)
+		}
+		r.put("inbox/acme/a.mp4", "a")
+		r.put("inbox/other/a.mp4", "a")
+		first := r.hand("target,source\none,object:a.mp4\ntwo,object:a.mp4\n", "")
+		r.put("imports/y/sheet", "target,source\nthree,object:a.mp4\n")
+		second, err := r.s.CreateImport(ctx, job.ImportSheet{Tenant: "acme", Name: "b.csv", Object: "imports/y/sheet"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, err := r.s.CreateImport(ctx, job.ImportSheet{Tenant: "other", Name: "c.csv", Object: "imports/y/sheet"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		running, stop := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() { done <- r.intake().Run(running) }()
+		sleep(time.Minute)
+		if i := r.get(first); i.State != job.ImportRunning || i.Accepted != 1 {
+			t.Errorf("the first: %+v", i)
+		}
+		if i := r.get(second.ID); i.State != job.ImportPending {
+			t.Errorf("the second has overtaken the first: %+v", i)
+		}
+		if i, err := r.s.Import(ctx, "other", theirs.ID); err != nil || i.State != job.ImportCompleted {
+			t.Errorf("the other tenant's: %+v, %v", i, err)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
 	})
 }
@@ -262,7 +304,9 @@ func TestAHundredThousandRowsAreReadInConstantMemoryAndCancelledAtOnce(t *testin
 		t.Fatal(err)
 	}
 	stop()
-	<-done
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 	if i := r.get(id); i.State != job.ImportCancelled || i.Rows != rows || i.Accepted != 1 || i.Refused != rows-1 {
 		t.Errorf("%+v", i)
 	}

@@ -30,8 +30,9 @@ type refusedRow struct{ sheet.Refusal }
 
 func (e *refusedRow) Error() string { return e.Sentence }
 
-func refuse(r sheet.Row, c sheet.Column, code, sentence string) error {
-	return &refusedRow{sheet.Refusal{Column: c, Kind: sheet.KindOf(r.Cells[c]), Code: code, Sentence: sentence}}
+// refuse says that a row's source cannot be had.
+func refuse(r sheet.Row, code, sentence string) error {
+	return &refusedRow{sheet.Refusal{Column: sheet.Source, Kind: sheet.KindOf(r.Cells[sheet.Source]), Code: code, Sentence: sentence}}
 }
 
 // refusalOf tells refusals of a row from what is waited out.
@@ -97,7 +98,7 @@ func (in Intake) object(ctx context.Context, o job.OpenImport, r sheet.Row) (rec
 		return in.stored(ctx, "inbox/"+o.Tenant+"/"+key, r)
 	}
 	if o.Folder == "" {
-		return recording.Object{}, refuse(r, sheet.Source, "no_local_files",
+		return recording.Object{}, refuse(r, "no_local_files",
 			"The source must be object:KEY, an object under inbox/ACCOUNT/ in the fleet's store; files can be named only to a fleet on the same machine.")
 	}
 	return in.local(ctx, filepath.Join(o.Folder, text), text, r)
@@ -106,11 +107,11 @@ func (in Intake) object(ctx context.Context, o job.OpenImport, r sheet.Row) (rec
 // stored refers to an object that is in the store already.
 func (in Intake) stored(ctx context.Context, key string, r sheet.Row) (recording.Object, error) {
 	if blob.CheckKey(key) != nil {
-		return recording.Object{}, refuse(r, sheet.Source, "object_key", "The source is no key of an object: letters, digits, -_.=+@ and slashes.")
+		return recording.Object{}, refuse(r, "object_key", "The source is no key of an object: letters, digits, -_.=+@ and slashes.")
 	}
 	object, err := in.Objects.Open(ctx, key)
 	if errors.Is(err, blob.ErrNotFound) {
-		return recording.Object{}, refuse(r, sheet.Source, "not_found", "There is no such object in the account's inbox.")
+		return recording.Object{}, refuse(r, "not_found", "There is no such object in the account's inbox.")
 	}
 	if err != nil {
 		return recording.Object{}, fmt.Errorf("open a source: %w", err)
@@ -128,7 +129,7 @@ func (in Intake) stored(ctx context.Context, key string, r sheet.Row) (recording
 }
 
 func tooLarge(r sheet.Row, limit int64) error {
-	return refuse(r, sheet.Source, "too_large", fmt.Sprintf("The recording has more than %d bytes.", limit))
+	return refuse(r, "too_large", fmt.Sprintf("The recording has more than %d bytes.", limit))
 }
 
 // local copies a file of this machine into the store. Only a regular file is taken: a pipe could hang, a link could lead anywhere.
@@ -138,16 +139,16 @@ func (in Intake) local(ctx context.Context, name, text string, r sheet.Row) (rec
 	}
 	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return recording.Object{}, refuse(r, sheet.Source, "not_found", "There is no such file; a path that does not begin with a slash is relative to the sheet.")
+		return recording.Object{}, refuse(r, "not_found", "There is no such file; a path that does not begin with a slash is relative to the sheet.")
 	}
 	if err != nil {
-		return recording.Object{}, refuse(r, sheet.Source, "not_readable", "The file cannot be opened, or is a link.")
+		return recording.Object{}, refuse(r, "not_readable", "The file cannot be opened, or is a link.")
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	switch {
 	case err != nil || !info.Mode().IsRegular():
-		return recording.Object{}, refuse(r, sheet.Source, "not_regular", "The source is not a regular file.")
+		return recording.Object{}, refuse(r, "not_regular", "The source is not a regular file.")
 	case info.Size() > in.MaxInput:
 		return recording.Object{}, tooLarge(r, in.MaxInput)
 	}

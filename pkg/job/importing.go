@@ -23,7 +23,7 @@ type OpenImport struct {
 // Leads reports whether this process holds the lease that sweeps, reconciles and imports; it asks for it if nobody does.
 func (s *Store) Leads(ctx context.Context) bool { return s.leads(ctx) }
 
-// OpenImports returns imports of all tenants that have not ended, oldest first, at most 100.
+// OpenImports returns the oldest import of every tenant that has not ended: a tenant's imports are carried out one after the other.
 func (s *Store) OpenImports(ctx context.Context) ([]OpenImport, error) {
 	var all []OpenImport
 	err := s.db.View(ctx, "open_imports", func(tx *sqldb.Tx) error {

@@ -29,7 +29,7 @@ func read(text string) ([]sheet.Row, sheet.Facts, error) {
 func workbook(t testing.TB, rows [][]any, more ...func(*excelize.File)) string {
 	t.Helper()
 	book := excelize.NewFile()
-	defer book.Close()
+	defer func() { _ = book.Close() }()
 	for i, row := range rows {
 		for j, value := range row {
 			at, _ := excelize.CoordinatesToCellName(j+1, i+1)
@@ -97,7 +97,7 @@ func TestAFileThatIsNoSheetSaysWhatToDo(t *testing.T) {
 		"names, blank rows":    {"target,source\n,\n,\n", "no_rows"},
 		"no names":             {"talk.mp4,Talk\nother.mp4,Other\n", "missing_header"},
 		"no source":            {"target,title\na,b\n", "missing_column"},
-		"a misspelt name":      {"source,verison\na.mp4,2\n", "unknown_column"},
+		"a misspelt name":      {"source,versjon\na.mp4,2\n", "unknown_column"},
 		"a name twice":         {"source,Source\na.mp4,b.mp4\n", "column_twice"},
 		"UTF-16":               {utf16le("target,source\na,b\n"), "encoding"},
 		"UTF-16 without a BOM": {utf16le("target,source\na,b\n")[2:], "encoding"},

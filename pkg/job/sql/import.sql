@@ -13,7 +13,9 @@ FROM import WHERE tenant = $1 AND id < $2
 ORDER BY id DESC LIMIT $3
 
 -- name: open_imports
-SELECT id, tenant, state, object, folder FROM import WHERE ended_at = 0 ORDER BY id LIMIT 100
+SELECT i.id, i.tenant, i.state, i.object, i.folder FROM import i
+WHERE i.ended_at = 0 AND NOT EXISTS (SELECT 1 FROM import o WHERE o.ended_at = 0 AND o.tenant = i.tenant AND o.id < i.id)
+ORDER BY i.id
 
 -- name: lock_import
 SELECT state FROM import WHERE id = $1 FOR UPDATE

@@ -20,7 +20,7 @@ ALTER TABLE import ADD COLUMN sentence TEXT NOT NULL DEFAULT ''; -- with code: w
 ALTER TABLE import ADD COLUMN notice TEXT NOT NULL DEFAULT '';
 ALTER TABLE import ADD COLUMN accepted BIGINT NOT NULL DEFAULT 0; -- rows
 ALTER TABLE import ADD COLUMN refused BIGINT NOT NULL DEFAULT 0;
-CREATE INDEX import_open ON import (id) WHERE ended_at = 0;
+CREATE INDEX import_open ON import (tenant, id) WHERE ended_at = 0;
 
 ALTER TABLE import_row ADD COLUMN kind TEXT NOT NULL DEFAULT ''; -- of the value that was refused
 ALTER TABLE import_row ADD COLUMN source TEXT NOT NULL DEFAULT ''; -- the object that the row's source has become
