@@ -212,7 +212,7 @@ func TestAnImportTricklesInUnderTheLimitsOfItsAccount(t *testing.T) {
 			if err != nil || len(active) == 0 {
 				t.Fatal(len(active), err)
 			}
-			if err := r.s.Cancel(ctx, "acme", active[0].ID, "test"); err != nil {
+			if err := r.s.Cancel(ctx, "acme", active[0].ID, "test", ""); err != nil {
 				t.Fatal(err)
 			}
 		}
