@@ -20,9 +20,6 @@ type OpenImport struct {
 	State                      ImportState
 }
 
-// Leads reports whether this process holds the lease that sweeps, reconciles and imports; it asks for it if nobody does.
-func (s *Store) Leads(ctx context.Context) bool { return s.leads(ctx) }
-
 // OpenImports returns the oldest import of every tenant that has not ended: a tenant's imports are carried out one after the other.
 func (s *Store) OpenImports(ctx context.Context) ([]OpenImport, error) {
 	var all []OpenImport
