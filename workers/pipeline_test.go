@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.uber.org/zap"
@@ -66,7 +67,11 @@ func TestARecordingBecomesClipsInOneProcess(t *testing.T) {
 		t.Errorf("the manifest of a result cannot be read: %v", err)
 	}
 	clips := 0
+	var worked []string
 	for _, s := range j.Steps {
+		if !slices.Contains(worked, s.Stage) {
+			worked = append(worked, s.Stage)
+		}
 		if s.Attempts != 1 || s.State != job.Completed {
 			t.Errorf("%s: %s after %d attempts", s.Stage, s.State, s.Attempts)
 		}
@@ -80,6 +85,10 @@ func TestARecordingBecomesClipsInOneProcess(t *testing.T) {
 	if clips == 0 {
 		t.Errorf("no clip of a recording with %d turns", len(truth.Turns))
 	}
+	if len(worked) != len(workers.Stages) {
+		t.Errorf("of %d stages only %v had work", len(workers.Stages), worked)
+	}
+	t.Logf("stages worked: %s", strings.Join(worked, " "))
 }
 
 func TestTextIsRefusedWithASentence(t *testing.T) {

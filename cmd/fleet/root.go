@@ -66,7 +66,8 @@ func newRoot(getenv func(string) string) *cobra.Command {
 	root.AddCommand(newUp(getenv), newServe(getenv), newSQS(), newMigrate(getenv), newGenerate(),
 		newSubmit(getenv), newImport(getenv), newImports(getenv),
 		newWatch(getenv), newJobs(getenv), newJob(getenv), newCancel(getenv), newStages(getenv), newSize(getenv),
-		newDLQ(getenv), newPause(getenv), newResume(getenv), newGC(getenv))
+		newDLQ(getenv), newPause(getenv), newResume(getenv), newGC(getenv),
+		newNewStage())
 	return root
 }
 
