@@ -5,7 +5,9 @@ GOLANGCI     := build/tools/golangci-lint
 GOLANGCI_VER := v2.15.0
 SCRIPT       ?= demo/sample.txt
 
-.PHONY: help setup build demo demo-baseline test lint bench verify clean
+COMPOSE      := $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose) -p stagefleet -f docker/compose.yaml
+
+.PHONY: images up-containers down-containers help setup build demo demo-baseline test lint bench verify clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +43,16 @@ bench: ## measured comparisons, tables and files in build/bench (BENCH="sqsserve
 
 verify: ## what is generated or tidied is what is committed
 	./scripts/verify.sh
+
+images: ## build the container images: fleet, postgres and one for each stage
+	./docker/images.sh
+
+up-containers: images ## run the whole fleet in containers; the API answers on 127.0.0.1:8080
+	$(COMPOSE) up -d
+	@echo 'The API answers at http://127.0.0.1:8080 in a moment: bin/fleet stages'
+
+down-containers: ## stop the containers of up-containers; their volumes stay
+	$(COMPOSE) down
 
 clean: ## remove what was built
 	rm -rf bin build

@@ -2,7 +2,7 @@
 # Installs what the stages run; with "test" also what only the tests need (a C compiler for the race detector,
 # Postgres). Safe to run again: it asks dpkg first and calls apt only for what is missing.
 set -eu
-packages="ffmpeg pocketsphinx pocketsphinx-en-us tesseract-ocr aubio-tools flite fonts-dejavu-core"
+packages=$(sed -n 's/^[a-z0-9-]*://p' "$(dirname "$0")/tools.txt" | tr ' ' '\n' | sort -u | tr '\n' ' ')
 if [ "${1:-}" = test ]; then
 	command -v cc >/dev/null || packages="$packages gcc libc6-dev"
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || packages="$packages postgresql"

@@ -75,6 +75,13 @@ func TestARecordingBecomesClipsInOneProcess(t *testing.T) {
 		if s.Attempts != 1 || s.State != job.Completed {
 			t.Errorf("%s: %s after %d attempts", s.Stage, s.State, s.Attempts)
 		}
+		for _, a := range s.History {
+			for _, tool := range a.Tools {
+				if !declared(t, s.Stage, tool.Tool) {
+					t.Errorf("%s ran %s, which scripts/tools.txt does not give it", s.Stage, tool.Tool)
+				}
+			}
+		}
 		if s.Stage == "compile" {
 			clips++
 			if len(s.History) != 1 || len(s.History[0].Tools) == 0 {

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -17,7 +17,7 @@ import (
 
 const newStageHelp = `new-stage adds a stage to the source tree that it is run in: workers/NAME with main.go, handler and test, the type that
 it puts out with its fixture in pkg/recording, its entry in workers/stages.go, the tests' list of programs, the list
-of tools and, where there is a deploy/, what is generated there. The handler passes on what comes in until you fill it.
+of tools, and what is generated from the manifest. The handler passes on what comes in until you fill it.
 All is written, or nothing; what exists is never overwritten.`
 
 func newNewStage() *cobra.Command {
@@ -39,7 +39,7 @@ func newNewStage() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			made, err := scaffold.Add(root, s, func() error { return generate(cmd, root) })
+			made, err := scaffold.Add(root, s, func() error { return generate(cmd.Context(), root) })
 			if err != nil {
 				return err
 			}
@@ -52,16 +52,27 @@ func newNewStage() *cobra.Command {
 	return cmd
 }
 
-// generate makes deploy/ again by the tree's own command: this program's manifest lacks the new stage.
-func generate(cmd *cobra.Command, root string) error {
-	if _, err := os.Stat(filepath.Join(root, "deploy")); err != nil {
-		return nil
+// generate makes what is generated from the manifest again, by the tree's own command: this program's manifest lacks the
+// new stage. It first writes elsewhere, so that a manifest that cannot be generated from leaves everything as it was.
+func generate(ctx context.Context, root string) error {
+	scratch, err := os.MkdirTemp("", "fleet-")
+	if err != nil {
+		return err
 	}
-	var said bytes.Buffer
-	run := exec.CommandContext(cmd.Context(), "go", "run", "./cmd/fleet", "generate")
-	run.Dir, run.Stdout, run.Stderr = root, &said, &said
-	if err := run.Run(); err != nil {
-		return fmt.Errorf("nothing was kept, because `fleet generate` failed with the new stage: %w\n%s", err, said.Bytes())
+	defer os.RemoveAll(scratch)
+	command := filepath.Join(scratch, "fleet")
+	steps := [][]string{{"go", "build", "-o", command, "./cmd/fleet"}, {command, "compose", "--out", filepath.Join(scratch, "compose.yaml")}}
+	real := [][]string{{command, "compose"}}
+	if _, err := os.Stat(filepath.Join(root, "deploy")); err == nil {
+		steps = append(steps, []string{command, "generate", "--out", filepath.Join(scratch, "deploy")})
+		real = append(real, []string{command, "generate"})
+	}
+	for _, words := range append(steps, real...) {
+		run := exec.CommandContext(ctx, words[0], words[1:]...)
+		run.Dir = root
+		if said, err := run.CombinedOutput(); err != nil {
+			return fmt.Errorf("nothing was kept, because `%s %s` failed with the new stage: %w\n%s", filepath.Base(words[0]), words[1], err, said)
+		}
 	}
 	return nil
 }

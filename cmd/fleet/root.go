@@ -67,7 +67,7 @@ func newRoot(getenv func(string) string) *cobra.Command {
 		newSubmit(getenv), newImport(getenv), newImports(getenv),
 		newWatch(getenv), newJobs(getenv), newJob(getenv), newCancel(getenv), newStages(getenv), newSize(getenv),
 		newDLQ(getenv), newPause(getenv), newResume(getenv), newGC(getenv),
-		newNewStage())
+		newNewStage(), newCompose(), newHealth(getenv))
 	return root
 }
 

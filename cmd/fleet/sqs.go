@@ -12,7 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagefleet/stagefleet/pkg/admin"
 	"github.com/stagefleet/stagefleet/pkg/localsqs"
+	"github.com/stagefleet/stagefleet/pkg/localsqs/sqsclient"
+	"github.com/stagefleet/stagefleet/pkg/stage"
+	"github.com/stagefleet/stagefleet/workers"
 )
 
 const sqsHelp = `sqs runs the embedded SQS server alone, for any AWS SDK or CLI since November 2023 (set AWS_ENDPOINT_URL_SQS to its
@@ -31,7 +35,7 @@ const (
 
 func newSQS() *cobra.Command {
 	var cfg localsqs.ServeConfig
-	var faults string
+	var faults, env string
 	cmd := &cobra.Command{
 		Use: "sqs", Short: "Run the embedded SQS server alone", Long: sqsHelp, Args: usage(cobra.NoArgs),
 		Example: "  fleet sqs --dir .sqs\n  fleet sqs --fault 'throttle:action=ReceiveMessage,share=0.1; delay:delay=300ms,queue=jobs; seed=7'",
@@ -45,6 +49,11 @@ func newSQS() *cobra.Command {
 			debug.SetGCPercent(sqsGCPercent)
 			headroom := make([]byte, sqsGCHeadroom)
 			defer runtime.KeepAlive(headroom)
+			if env != "" {
+				cfg.Prepare = func(ctx context.Context, s *localsqs.Server) error {
+					return admin.CreateQueues(ctx, sqsclient.New(s), workers.Stages.Scaled(stage.LocalScale), env)
+				}
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			context.AfterFunc(ctx, stop) // a second signal ends the process at once
@@ -54,6 +63,7 @@ func newSQS() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&cfg.Addr, "addr", localsqs.DefaultAddr, "address to listen on, host:port; port 0 takes a free one")
 	cmd.Flags().StringVar(&cfg.Dir, "dir", "", "folder that keeps the queues across restarts; empty keeps them in memory")
+	cmd.Flags().StringVar(&env, "env", "", "make the queues of every stage for an environment of this name, with the times of fleet up")
 	cmd.Flags().StringVar(&faults, "fault", "", "faults to inject, see above")
 	return cmd
 }

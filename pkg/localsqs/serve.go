@@ -27,6 +27,8 @@ type ServeConfig struct {
 	Addr    string // host:port; empty means DefaultAddr, port 0 a free port
 	Dir     string // where state is kept, see Open; empty means in memory
 	Options Options
+	// Prepare, if not nil, is called with the server before it listens, to make the queues that its callers expect.
+	Prepare func(context.Context, *Server) error
 	// Ready, if not nil, is called once with the address that is listened on.
 	Ready func(addr net.Addr)
 }
@@ -53,6 +55,11 @@ func Serve(ctx context.Context, cfg ServeConfig) error {
 	s, err := start(cfg)
 	if err != nil {
 		return err
+	}
+	if cfg.Prepare != nil {
+		if err := cfg.Prepare(ctx, s); err != nil {
+			return errors.Join(fmt.Errorf("prepare: %w", err), s.Close())
+		}
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cmp.Or(cfg.Addr, DefaultAddr))
 	if err != nil {

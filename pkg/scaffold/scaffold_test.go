@@ -5,12 +5,10 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/scaffold"
 	"github.com/stagefleet/stagefleet/pkg/stage"
@@ -69,48 +67,6 @@ func content(t *testing.T, root string) map[string]string {
 }
 
 func nothing() error { return nil }
-
-// run runs a program in the tree and returns what it says.
-func run(t *testing.T, root string, words ...string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), words[0], words[1:]...)
-	cmd.Dir = root
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(words, " "), err, out)
-	}
-	return string(out)
-}
-
-func TestTwoNewStagesBuildPassTheirTestsAndTakePartInAJob(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a copy of the tree and runs the real tools")
-	}
-	root := tree(t)
-	start := time.Now()
-	first, err := scaffold.Add(root, scaffold.Stage{Name: "review", After: "highlight", Queue: stage.FIFO}, nothing)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := scaffold.Add(root, scaffold.Stage{Name: "noise-gate", After: "review", Queue: stage.Standard}, nothing)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(second.Pipeline) != 9 || len(first.Files) != 9 {
-		t.Fatalf("%d stages, files %v", len(second.Pipeline), first.Files)
-	}
-	if rough := run(t, root, "gofmt", "-l", "workers", "pkg/recording"); rough != "" {
-		t.Errorf("not as gofmt writes it: %s", rough)
-	}
-	run(t, root, "go", "build", "-trimpath", "-o", "bin/", "./workers/review", "./workers/noise-gate", "./cmd/fleet")
-	run(t, root, "go", "vet", "./workers/...", "./pkg/recording")
-	run(t, root, "go", "test", "-trimpath", "./workers/review/...", "./workers/noise-gate/...", "./pkg/recording", "./pkg/stage")
-	out := run(t, root, "go", "test", "-trimpath", "-count=1", "-v", "-run", "^(TestARecordingBecomesClipsInOneProcess|TestTheManifestHoldsAtBothScales)$", "./workers")
-	if !strings.Contains(out, "stages worked: ingest transcribe identify highlight review noise-gate caption compile publish") {
-		t.Errorf("a recording went another way:\n%s", out)
-	}
-	t.Logf("from the order to a job that both stages had worked on: %v", time.Since(start).Round(time.Second))
-}
 
 func TestWhatCannotBeIsRefusedAndNothingIsWritten(t *testing.T) {
 	root := tree(t)

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// sources copies this source tree.
+func sources(t *testing.T) string {
+	t.Helper()
+	root, to := "../..", t.TempDir()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		inside, err := filepath.Rel(root, path)
+		switch {
+		case err != nil:
+			return err
+		case inside != "." && (d.Name()[0] == '.' && d.IsDir() || inside == "bin" || inside == "build"):
+			return filepath.SkipDir
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(to, inside), 0o755)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, inside), raw, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// tool runs a program in the tree and returns what it says.
+func tool(t *testing.T, root string, words ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), words[0], words[1:]...)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(words, " "), err, out)
+	}
+	return string(out)
+}
+
+func TestTwoNewStagesBuildPassTheirTestsAndTakePartInAJob(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a copy of the tree and runs the real tools")
+	}
+	t.Setenv("GOFLAGS", "-trimpath") // so that the copy shares what the tree has built
+	root := sources(t)
+	start := time.Now()
+	for _, args := range [][]string{{"review", "--after", "highlight", "--queue", "fifo"}, {"noise-gate", "--after", "review", "--queue", "standard"}} {
+		var stdout, stderr bytes.Buffer
+		if code := run(append(append([]string{"new-stage"}, args...), "--dir", root), os.Getenv, &stdout, &stderr); code != exitDone {
+			t.Fatalf("exit %d: %s", code, stderr.String())
+		}
+		if !strings.Contains(stdout.String(), args[0]+" ") || !strings.Contains(stdout.String(), "← new") || !strings.Contains(stdout.String(), "Left to do:") {
+			t.Errorf("says\n%s", stdout.String())
+		}
+		t.Logf("%s", stdout.String())
+	}
+	if rough := tool(t, root, "gofmt", "-l", "workers", "pkg/recording"); rough != "" {
+		t.Errorf("not as gofmt writes it: %s", rough)
+	}
+	tool(t, root, "go", "build", "-o", "bin/", "./workers/review", "./workers/noise-gate")
+	tool(t, root, "go", "vet", "./workers/...", "./pkg/recording")
+	tool(t, root, "go", "test", "./workers/review/...", "./workers/noise-gate/...", "./pkg/recording", "./pkg/stage")
+	tool(t, root, "go", "test", "-run", "TestTheComposeFileIsWhatTheManifestSays|TestEveryStageHasALine", "./cmd/fleet")
+	out := tool(t, root, "go", "test", "-count=1", "-v", "-run", "^(TestARecordingBecomesClipsInOneProcess|TestTheManifestHoldsAtBothScales)$", "./workers")
+	if !strings.Contains(out, "stages worked: ingest transcribe identify highlight review noise-gate caption compile publish") {
+		t.Errorf("a recording went another way:\n%s", out)
+	}
+	t.Logf("from the first new-stage to the end of a job that both stages had worked on: %v", time.Since(start).Round(time.Second))
+}
