@@ -7,7 +7,7 @@ SCRIPT       ?= demo/sample.txt
 
 COMPOSE      := $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose) -p stagefleet -f docker/compose.yaml
 
-.PHONY: images up-containers down-containers help setup build demo demo-baseline test lint bench verify clean
+.PHONY: test-containers images up-containers down-containers help setup build demo demo-baseline test lint bench verify clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ bench: ## measured comparisons, tables and files in build/bench (BENCH="sqsserve
 
 verify: ## what is generated or tidied is what is committed
 	./scripts/verify.sh
+
+test-containers: ## the fleet in containers: builds the images and tests them (installs and starts Docker where none answers)
+	./scripts/containers.sh
 
 images: ## build the container images: fleet, postgres and one for each stage
 	./docker/images.sh
