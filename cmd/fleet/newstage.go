@@ -62,12 +62,12 @@ func generate(ctx context.Context, root string) error {
 	defer os.RemoveAll(scratch)
 	command := filepath.Join(scratch, "fleet")
 	steps := [][]string{{"go", "build", "-o", command, "./cmd/fleet"}, {command, "compose", "--out", filepath.Join(scratch, "compose.yaml")}}
-	real := [][]string{{command, "compose"}}
+	final := [][]string{{command, "compose"}}
 	if _, err := os.Stat(filepath.Join(root, "deploy")); err == nil {
 		steps = append(steps, []string{command, "generate", "--out", filepath.Join(scratch, "deploy")})
-		real = append(real, []string{command, "generate"})
+		final = append(final, []string{command, "generate"})
 	}
-	for _, words := range append(steps, real...) {
+	for _, words := range append(steps, final...) {
 		run := exec.CommandContext(ctx, words[0], words[1:]...)
 		run.Dir = root
 		if said, err := run.CombinedOutput(); err != nil {
