@@ -237,6 +237,7 @@ func TestATenantsImportsFollowEachOtherAndHoldUpNobodyElses(t *testing.T) {
 		r.put("inbox/acme/a.mp4", "a")
 		r.put("inbox/other/a.mp4", "a")
 		first := r.hand("target,source\none,object:a.mp4\ntwo,object:a.mp4\n", "")
+		sleep(time.Second) // identifiers are in the order of milliseconds
 		r.put("imports/y/sheet", "target,source\nthree,object:a.mp4\n")
 		second, err := r.s.CreateImport(ctx, job.ImportSheet{Tenant: "acme", Name: "b.csv", Object: "imports/y/sheet"})
 		if err != nil {
