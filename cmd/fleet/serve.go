@@ -23,6 +23,7 @@ func newServe(getenv func(string) string) *cobra.Command {
 			ctx, _, stop := stopSignals(cmd)
 			defer stop()
 			server.Log = cmd.ErrOrStderr()
+			server.Emit = getenv(worker.EnvMetrics) == worker.MetricsEMF
 			server.Ready = func(addr string) { fmt.Fprintf(cmd.OutOrStdout(), "The API answers at http://%s\n", addr) }
 			return server.Run(ctx)
 		},

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"go.uber.org/zap"
 
 	"github.com/stagefleet/stagefleet/pkg/internal/awshttp"
 	"github.com/stagefleet/stagefleet/pkg/internal/telemetry"
@@ -26,11 +28,14 @@ type Remote struct {
 	Database string // sqlite:PATH or postgres://..., its schema up to date
 	Place    string // of the objects, file:///folder or s3://bucket/prefix
 	Log      io.Writer
+	Emit     bool // write the metrics behind alarms into the log, for CloudWatch; see package stage
 	Ready    func(addr string)
 }
 
 // Run serves until ctx ends. Queues are found by the AWS configuration of the environment.
 func (r Remote) Run(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	log, err := telemetry.NewLog(r.Log, "info")
 	if err != nil {
 		return err
@@ -45,6 +50,15 @@ func (r Remote) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("open the record: %w", err)
 	}
 	defer func() { err = errors.Join(err, record.Close()) }()
+	if r.Emit {
+		e := telemetry.Emitter{
+			Out: r.Log, Gatherer: metrics, Env: r.Env, Stage: "server", Server: true,
+			Failed: func(err error) { log.Warn("metrics not written", zap.Error(err)) },
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { e.Run(ctx) })
+		defer wg.Wait()
+	}
 	return Serve(ctx, Server{
 		Pipeline: r.Pipeline, Env: r.Env, Addr: r.Addr, Record: record, Crew: record, Place: r.Place, Queues: sqs.NewFromConfig(cfg),
 		Metrics: metrics, Log: log, Sweep: remoteSweep, Ready: r.Ready,

@@ -71,6 +71,9 @@ func Serve(ctx context.Context, s Server) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if err := s.Metrics.Register(lagGauge(ctx, s.Record)); err != nil {
+		return err
+	}
 	parts := map[string]func() error{
 		"API":        func() error { return front.Run(ctx, listener, apiGrace) },
 		"relay":      func() error { return s.Record.Relay(ctx, loggedSender{outbound.New(s.Queues), s.Log}) },

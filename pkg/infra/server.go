@@ -52,6 +52,7 @@ func (p plan) serverContainer() container {
 		environment: Map{
 			{stage.EnvName, p.env},
 			{worker.EnvBlob, Sub("s3://" + string(p.bucket()) + "/" + ObjectPrefix)},
+			{worker.EnvMetrics, worker.MetricsEMF},
 			{"AWS_REGION", Ref("AWS::Region")},
 		},
 		secrets: []secret{databaseSecret},

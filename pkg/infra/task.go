@@ -150,6 +150,7 @@ func (p plan) workerContainer(s stage.Stage) (container, error) {
 		Prop{worker.EnvBlob, Sub("s3://" + string(p.bucket()) + "/" + ObjectPrefix)},
 		Prop{worker.EnvSwitch, control.ParameterName(p.env)},
 		Prop{worker.EnvHealthAddr, healthAddr},
+		Prop{worker.EnvMetrics, worker.MetricsEMF},
 		Prop{"AWS_REGION", Ref("AWS::Region")})
 	c := container{
 		plan: p, name: s.Name, cpu: s.Profile.CPU, memory: s.Profile.Memory, scratch: s.Profile.Scratch(), stop: s.Durations.StopTimeout,

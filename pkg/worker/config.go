@@ -21,11 +21,17 @@ const (
 	EnvParentFD   = "FLEET_PARENT_FD"    // descriptor whose end of file drains the worker; empty: none
 	EnvLogLevel   = "FLEET_LOG_LEVEL"    // debug, info, warn or error; default info
 
+	// EnvMetrics says where metrics go besides /metrics: emf writes those behind alarms into the log, for CloudWatch; empty: nowhere.
+	EnvMetrics = "FLEET_METRICS"
+
 	// EnvSwitch names the SSM parameter of the kill switch (see package control); empty: there is none.
 	EnvSwitch = "FLEET_SWITCH_PARAMETER"
 
 	envPrefix = "FLEET_"
 )
+
+// MetricsEMF is the value of EnvMetrics that turns metrics in the log on.
+const MetricsEMF = "emf"
 
 // DefaultLogLevel is the log level when EnvLogLevel is empty.
 const DefaultLogLevel = "info"
@@ -39,12 +45,13 @@ type Config struct {
 	ParentFD   int // 0: none
 	LogLevel   string
 	Switch     string // name of the kill switch's parameter; empty: none
+	Emit       bool   // metrics into the log, see EnvMetrics
 	AgentURI   string // of the ECS agent (ECS_AGENT_URI); empty: no protection
 }
 
 // Variables lists the names with the prefix FLEET_ that a worker accepts.
 func Variables() []string {
-	own := []string{stage.EnvStage, stage.EnvStageHash, stage.EnvName, EnvDatabase, EnvBlob, EnvHealthAddr, EnvParentFD, EnvLogLevel, EnvSwitch}
+	own := []string{stage.EnvStage, stage.EnvStageHash, stage.EnvName, EnvDatabase, EnvBlob, EnvHealthAddr, EnvParentFD, EnvLogLevel, EnvSwitch, EnvMetrics}
 	return append(own, provider.Variables()...)
 }
 
@@ -66,7 +73,7 @@ func ParseConfig(environ []string, name string) (Config, error) {
 	}
 	c := Config{
 		Settings: settings, Database: env[EnvDatabase], Blob: env[EnvBlob], HealthAddr: env[EnvHealthAddr],
-		LogLevel: env[EnvLogLevel], Switch: env[EnvSwitch], AgentURI: env["ECS_AGENT_URI"],
+		LogLevel: env[EnvLogLevel], Switch: env[EnvSwitch], Emit: env[EnvMetrics] == MetricsEMF, AgentURI: env["ECS_AGENT_URI"],
 	}
 	if c.LogLevel == "" {
 		c.LogLevel = DefaultLogLevel
@@ -75,6 +82,9 @@ func ParseConfig(environ []string, name string) (Config, error) {
 		if c.ParentFD, err = strconv.Atoi(fd); err != nil || c.ParentFD < 3 {
 			return Config{}, fmt.Errorf("%s is %q, must be a number from 3", EnvParentFD, fd)
 		}
+	}
+	if m := env[EnvMetrics]; m != "" && m != MetricsEMF {
+		return Config{}, fmt.Errorf("%s is %q, must be %s or empty", EnvMetrics, m, MetricsEMF)
 	}
 	return c, c.validate()
 }

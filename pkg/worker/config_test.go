@@ -56,6 +56,7 @@ func TestAnEnvironmentThatCannotWorkIsNamedInOneLine(t *testing.T) {
 		{"FLEET_DATABASE_URL=mysql://x", "FLEET_DATABASE_URL"},
 		{"FLEET_BLOB_URL", "FLEET_BLOB_URL"},
 		{"FLEET_BLOB_URL=/x/objects", "FLEET_BLOB_URL"},
+		{"FLEET_METRICS=statsd", "FLEET_METRICS"},
 		{"FLEET_PARENT_FD=two", "FLEET_PARENT_FD"},
 		{"FLEET_PARENT_FD=2", "FLEET_PARENT_FD"},
 		{"FLEET_HEALTH_ADDR=8080", "FLEET_HEALTH_ADDR"},

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
@@ -28,8 +29,28 @@ func (p Program) Run(ctx context.Context, c Config, log *zap.Logger) (pool.Repor
 	if err != nil {
 		return pool.Report{}, fmt.Errorf("%w: %w", ErrStart, err)
 	}
+	stop := emit(ctx, c, res)
 	report, err := p.Serve(ctx, res)
+	stop()
 	return report, errors.Join(err, closeAll())
+}
+
+// emit writes the metrics behind alarms into the log until the returned function is called, drain included.
+func emit(ctx context.Context, c Config, r Resources) (stop func()) {
+	if !c.Emit {
+		return func() {}
+	}
+	e := telemetry.Emitter{
+		Out: os.Stderr, Gatherer: r.Metrics, Env: c.Settings.Environment, Stage: c.Settings.Stage.Name,
+		Failed: func(err error) { r.Log.Warn("metrics not written", zap.Error(err)) },
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() { e.Run(ctx) })
+	return func() {
+		cancel()
+		wg.Wait()
+	}
 }
 
 // ErrStart is matched when something that a worker needs could not be opened.

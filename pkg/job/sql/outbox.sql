@@ -27,3 +27,6 @@ WHERE id IN (
 	FOR UPDATE OF o SKIP LOCKED
 )
 RETURNING id, token, due_at, not_before, queue, fifo, grp, dedup, body, tenant, attributes, now_us()
+
+-- name: outbox_lag
+SELECT COALESCE(MAX(now_us() - due_at), 0) FROM (SELECT due_at FROM outbox ORDER BY ready_at LIMIT 1000) AS soonest

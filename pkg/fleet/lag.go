@@ -1,0 +1,29 @@
+package fleet
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stagefleet/stagefleet/pkg/job"
+)
+
+// lagBudget bounds the question that a scrape asks the record.
+const lagBudget = 2 * time.Second
+
+// lagGauge measures the outbox when it is asked. What cannot be measured is not a number, rather than zero.
+func lagGauge(ctx context.Context, record *job.Store) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fleet_job_outbox_lag_seconds", Help: "By how much the oldest message that the record owes a queue is late.",
+	}, func() float64 {
+		ctx, cancel := context.WithTimeout(ctx, lagBudget)
+		defer cancel()
+		lag, err := record.OutboxLag(ctx)
+		if err != nil {
+			return math.NaN()
+		}
+		return lag.Seconds()
+	})
+}
