@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagefleet/stagefleet/pkg/admin"
 	"github.com/stagefleet/stagefleet/pkg/api"
 )
 
@@ -17,7 +19,7 @@ func newStages(getenv func(string) string) *cobra.Command {
 		Use: "stages", Short: "Show the state of every stage", Args: usage(cobra.NoArgs),
 		Long: "stages shows each stage in the order of the work: messages waiting, in flight and delayed, those in its\n" +
 			"dead-letter queue (dlq), the age of its oldest work that no worker has begun, its workers, whether it is paused,\n" +
-			"and its breaker. --json prints an array.",
+			"its breaker, and the alarms that ring (their runbooks are in deploy/runbooks). --json prints an array.",
 		Example: "  fleet stages\n  fleet stages --json | jq '.[] | select(.dlq > 0)'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.ask(func(ctx context.Context, fleet *api.Client) error {
@@ -29,11 +31,11 @@ func newStages(getenv func(string) string) *cobra.Command {
 					return printJSON(cmd, stages)
 				}
 				table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-				fmt.Fprintln(table, "STAGE\tWAITING\tIN FLIGHT\tDELAYED\tDLQ\tOLDEST\tWORKERS\tBUSY\tBREAKER\tPAUSED")
+				fmt.Fprintln(table, "STAGE\tWAITING\tIN FLIGHT\tDELAYED\tDLQ\tOLDEST\tWORKERS\tBUSY\tBREAKER\tPAUSED\tALARMS")
 				for _, s := range stages {
 					age := time.Duration(s.OldestAgeSeconds * float64(time.Second)).Round(time.Second)
-					fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%v\t%d\t%d/%d\t%s\t%s\n", s.Name, s.Visible, s.InFlight, s.Delayed, s.DLQ,
-						age, s.Workers, s.Busy, s.Slots, s.Breaker, map[bool]string{true: "yes", false: "no"}[s.Paused])
+					fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%v\t%d\t%d/%d\t%s\t%s\t%s\n", s.Name, s.Visible, s.InFlight, s.Delayed, s.DLQ,
+						age, s.Workers, s.Busy, s.Slots, s.Breaker, map[bool]string{true: "yes", false: "no"}[s.Paused], alarmsOf(s))
 				}
 				return table.Flush()
 			})
@@ -41,4 +43,11 @@ func newStages(getenv func(string) string) *cobra.Command {
 	}
 	c.flags(cmd, getenv)
 	return cmd
+}
+
+func alarmsOf(s admin.Stage) string {
+	if len(s.Alarms) == 0 {
+		return "-"
+	}
+	return strings.Join(s.Alarms, ",")
 }

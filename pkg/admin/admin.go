@@ -52,6 +52,10 @@ type Stage struct {
 	Workers          int     `json:"workers"`
 	Busy             int     `json:"busy"`
 	Slots            int     `json:"slots"`
+	// Alarms are those that ring, by name, of the ones that queues and record tell of; see Watch.
+	Alarms []string `json:"alarms"`
+
+	refused int // workers that ECS refuses to protect
 }
 
 // Admin looks at the stages of one manifest in one environment.
@@ -60,6 +64,7 @@ type Admin struct {
 	env    string
 	queues Queues
 	record Record
+	watch  watch
 }
 
 var _ job.Counter = (*Admin)(nil)
@@ -70,7 +75,8 @@ func New(pipeline stage.Pipeline, env string, queues Queues, record Record) (*Ad
 	if err != nil {
 		return nil, fmt.Errorf("read the manifest: %w", err)
 	}
-	return &Admin{stages: stages, env: env, queues: queues, record: record}, nil
+	return &Admin{stages: stages, env: env, queues: queues, record: record,
+		watch: watch{samples: map[string][]stage.Sample{}, firing: map[string][]string{}}}, nil
 }
 
 // Count returns a queue's three approximate counts.
@@ -100,6 +106,14 @@ func count(ctx context.Context, queues Queues, queue string) (visible, inFlight,
 
 // Stages returns every stage in the order of the work.
 func (a *Admin) Stages(ctx context.Context) ([]Stage, error) {
+	list, err := a.look(ctx)
+	for i := range list {
+		list[i].Alarms = a.alarms(list[i].Name)
+	}
+	return list, err
+}
+
+func (a *Admin) look(ctx context.Context) ([]Stage, error) {
 	list := make([]Stage, len(a.stages))
 	for i, s := range a.stages {
 		list[i] = Stage{Name: s.Name, Queue: s.QueueName(a.env), Breaker: "closed"}
@@ -160,6 +174,7 @@ func (s *Stage) add(w job.WorkerStatus) {
 	s.Workers++
 	s.Busy += w.Busy
 	s.Slots += w.Slots
+	s.addRefusal(w)
 	s.Paused = s.Paused || w.Paused
 	if severity[w.Breaker] > severity[s.Breaker] {
 		s.Breaker = w.Breaker

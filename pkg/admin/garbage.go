@@ -61,7 +61,7 @@ func (o *Operator) collectAttempts(ctx context.Context, age time.Duration, c *Co
 	c.More = c.More || len(all) == collectBatch
 	var gone []job.Garbage
 	for _, g := range all {
-		used, err := o.use(c.DryRun)(ctx, "jobs/"+g.Job+"/"+g.Attempt)
+		used, err := o.use(c.DryRun)(ctx, job.Folder(g.Job, g.Stage, g.Attempt))
 		if err != nil {
 			return errors.Join(err, o.collected(ctx, c, gone))
 		}

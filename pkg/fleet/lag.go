@@ -10,6 +10,9 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/job"
 )
 
+// localWatch finds a dead letter soon and costs an idle fleet little.
+const localWatch = 15 * time.Second
+
 // lagBudget bounds the question that a scrape asks the record.
 const lagBudget = 2 * time.Second
 

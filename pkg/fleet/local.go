@@ -78,7 +78,7 @@ func (l Local) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, stopQueues()) }()
 	server := Server{
 		Pipeline: l.Pipeline, Env: localEnv, Addr: l.Addr, Record: record, Place: st.place(), Queues: sqsclient.New(queues), Metrics: metrics, Log: log,
-		LocalFiles: true, Sweep: localReconcile, Ready: func(addr string) { l.welcome(addr, endpoint, st) },
+		LocalFiles: true, Sweep: localReconcile, Watch: localWatch, Ready: func(addr string) { l.welcome(addr, endpoint, st) },
 	}
 	if err := admin.CreateQueues(ctx, sqsclient.New(queues), l.Pipeline, localEnv); err != nil {
 		return err

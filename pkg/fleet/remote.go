@@ -20,6 +20,9 @@ import (
 // remoteSweep costs one call per stage and look when the dead-letter queues are empty.
 const remoteSweep = 30 * time.Second
 
+// remoteWatch is the period of the alarms' shortest rules; a look costs two calls per stage and five queries.
+const remoteWatch = time.Minute
+
 // Remote is a server whose workers, queues and record are elsewhere. Every field is required.
 type Remote struct {
 	Pipeline stage.Pipeline
@@ -61,6 +64,6 @@ func (r Remote) Run(ctx context.Context) (err error) {
 	}
 	return Serve(ctx, Server{
 		Pipeline: r.Pipeline, Env: r.Env, Addr: r.Addr, Record: record, Crew: record, Place: r.Place, Queues: sqs.NewFromConfig(cfg),
-		Metrics: metrics, Log: log, Sweep: remoteSweep, Ready: r.Ready,
+		Metrics: metrics, Log: log, Sweep: remoteSweep, Watch: remoteWatch, Ready: r.Ready,
 	})
 }

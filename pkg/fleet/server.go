@@ -52,6 +52,7 @@ type Server struct {
 	// LocalFiles: sheets may name files of this machine.
 	LocalFiles bool
 	Sweep      time.Duration     // between two looks into the dead-letter queues
+	Watch      time.Duration     // between two looks for alarms
 	Ready      func(addr string) // called once, when the API answers
 }
 
@@ -71,8 +72,10 @@ func Serve(ctx context.Context, s Server) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := s.Metrics.Register(lagGauge(ctx, s.Record)); err != nil {
-		return err
+	for _, c := range []prometheus.Collector{overview, lagGauge(ctx, s.Record)} {
+		if err := s.Metrics.Register(c); err != nil {
+			return err
+		}
 	}
 	parts := map[string]func() error{
 		"API":        func() error { return front.Run(ctx, listener, apiGrace) },
@@ -81,6 +84,7 @@ func Serve(ctx context.Context, s Server) error {
 		"sweeper":    func() error { return operator.Letters.Run(ctx) },
 		"collector":  func() error { return operator.Collecting(ctx, s.collected, s.notCollected) },
 		"importer":   func() error { return imports.Run(ctx) },
+		"alarms":     func() error { return overview.Watch(ctx, s.Watch, s.unseen) },
 	}
 	ended := make(chan error, len(parts))
 	for name, run := range parts {
@@ -107,6 +111,9 @@ func part(ctx context.Context, name string, err error) error {
 	}
 	return nil
 }
+
+// unseen says that the alarms are as old as the last look that succeeded.
+func (s Server) unseen(err error) { s.Log.Warn("alarms not evaluated", zap.Error(err)) }
 
 func (s Server) sweeper() *admin.Sweeper {
 	return &admin.Sweeper{Stages: s.Pipeline, Env: s.Env, Queues: s.Queues, Record: s.Record, Every: s.Sweep, Failed: func(err error) {

@@ -36,6 +36,11 @@ func Generate(pipeline stage.Pipeline, env string) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
+	stages, err := pipeline.Ordered()
+	if err != nil {
+		return nil, err
+	}
+	p := plan{env: env, stages: stages, all: pipeline}
 	var files []File
 	for _, t := range templates {
 		text, err := t.YAML()
@@ -43,6 +48,13 @@ func Generate(pipeline stage.Pipeline, env string) ([]File, error) {
 			return nil, err
 		}
 		files = append(files, File{t.Name + ".yaml", text})
+	}
+	for _, make := range []func() ([]File, error){p.rules} {
+		more, err := make()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, more...)
 	}
 	return files, nil
 }

@@ -8,10 +8,13 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
 )
 
-// Garbage is an execution that ended unpublished: whatever objects it left under jobs/<Job>/<Attempt>/ nobody refers to.
+// Garbage is an execution that ended unpublished: whatever objects it left in its Folder nobody refers to.
 type Garbage struct {
-	Job, Attempt string
+	Job, Stage, Attempt string
 }
+
+// Folder is where the objects of an execution are. The stage is in it so that a worker can be kept from writing as another.
+func Folder(job, stage, attempt string) string { return "jobs/" + job + "/" + stage + "/" + attempt }
 
 // Garbage lists executions that ended unpublished at least age ago, at most limit of them. age must be longer than any
 // lease can last, because an owner that has lost its lease may still be writing.
@@ -21,7 +24,7 @@ func (s *Store) Garbage(ctx context.Context, age time.Duration, limit int) ([]Ga
 		all = nil
 		return tx.Query(ctx, q("garbage"), func(scan func(...any) error) error {
 			var g Garbage
-			err := scan(&g.Attempt, &g.Job)
+			err := scan(&g.Attempt, &g.Job, &g.Stage)
 			all = append(all, g)
 			return err
 		}, age.Microseconds(), limit)

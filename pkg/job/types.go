@@ -55,7 +55,7 @@ const DefaultMaxCrashes = 3
 type Claim struct {
 	Step, Job, Tenant, Target, Stage string
 	Token                            string // fences every later write
-	Key                              string // identifier of this execution; its objects go under jobs/<Job>/<Stage>/<Key>/
+	Key                              string // identifier of this execution; its objects go into its Folder
 	Version, Emission                int64
 	Part                             int // of a fan-out, from 0; -1 for a step that is not a part
 	Attempt                          int // 1-based number of this execution if it comes to count

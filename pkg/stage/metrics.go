@@ -9,6 +9,9 @@ type Own struct {
 	// series with one of these values. Values of several series are added.
 	Metric, Label string
 	Values        []string
+	// StageLabel is the label of the metric that carries the stage's name; empty if it has
+	// none, because a worker is of one stage.
+	StageLabel string
 	// Counter says that what counts is the growth within a period, not the value.
 	Counter bool
 	// Server says that the server says it; else workers do.
@@ -21,11 +24,11 @@ const Namespace = "Stagefleet"
 
 // OwnMetrics are the metrics behind the signals that SQS and ECS do not give.
 var OwnMetrics = map[Signal]Own{
-	SignalBreaker:    {Name: "BreakerNotClosed", Metric: "stagefleet_breaker_state"},
-	SignalStuck:      {Name: "StuckHandlers", Metric: "stagefleet_pool_stuck"},
-	SignalLost:       {Name: "LeaseLosses", Metric: "stagefleet_pool_ends_total", Label: "end", Values: []string{"lost"}, Counter: true},
+	SignalBreaker:    {Name: "BreakerNotClosed", Metric: "stagefleet_breaker_state", StageLabel: "breaker"},
+	SignalStuck:      {Name: "StuckHandlers", Metric: "stagefleet_pool_stuck", StageLabel: "pool"},
+	SignalLost:       {Name: "LeaseLosses", Metric: "stagefleet_pool_ends_total", Label: "end", Values: []string{"lost"}, StageLabel: "pool", Counter: true},
 	SignalRefused:    {Name: "ProtectionRefused", Metric: "stagefleet_protection_calls_total", Label: "result", Values: []string{"refused"}, Counter: true},
-	SignalQuarantine: {Name: "Quarantines", Metric: "stagefleet_pool_ends_total", Label: "end", Values: []string{"panic", "quarantine"}, Counter: true},
-	SignalPaused:     {Name: "Paused", Metric: "stagefleet_control_paused"},
+	SignalQuarantine: {Name: "Quarantines", Metric: "stagefleet_pool_ends_total", Label: "end", Values: []string{"panic", "quarantine"}, StageLabel: "pool", Counter: true},
+	SignalPaused:     {Name: "Paused", Metric: "stagefleet_control_paused", StageLabel: "stage"},
 	SignalOutbox:     {Name: "OutboxLag", Metric: "fleet_job_outbox_lag_seconds", Server: true},
 }

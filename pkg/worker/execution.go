@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"sync"
 	"time"
 
@@ -62,7 +61,7 @@ func task(h *held, dir string, objects blob.Store, limit int64) Task[json.RawMes
 	return Task[json.RawMessage]{
 		Input: c.Input, Tenant: c.Tenant, Job: c.Job, Step: c.Step, Stage: c.Stage, Target: c.Target, Version: c.Version,
 		Part: c.Part, Attempt: c.Attempt, Dir: dir, Event: c.Event, Gaps: c.Gaps, attempt: h.attempt,
-		Objects: NewObjects(objects, path.Join("jobs", c.Job, c.Stage, c.Key), dir, limit),
+		Objects: NewObjects(objects, job.Folder(c.Job, c.Stage, c.Key), dir, limit),
 	}
 }
 

@@ -16,7 +16,7 @@ DELETE FROM upload WHERE folder = $1 AND at = 0
 -- Attempts whose objects may be removed: closed unpublished for longer than any lease can last. What a provider is still
 -- asked about may be needed.
 -- name: garbage
-SELECT a.id, a.job FROM attempt a JOIN step s ON s.id = a.step
+SELECT a.id, a.job, s.stage FROM attempt a JOIN step s ON s.id = a.step
 WHERE a.garbage = 1 AND a.closed_at < (SELECT now_us()) - $1 AND s.state <> 'awaiting'
 ORDER BY a.closed_at LIMIT $2
 
