@@ -8,7 +8,7 @@ import (
 )
 
 // Templates returns the stacks of an environment in the order in which they are made: shared, queues, one for each stage in
-// the order of the work, server. It fails as Pipeline.Settings does.
+// the order of the work, the migration, server. It fails as Pipeline.Settings does.
 func Templates(pipeline stage.Pipeline, env string) ([]Template, error) {
 	stages, err := pipeline.Ordered()
 	if err != nil {
@@ -20,7 +20,7 @@ func Templates(pipeline stage.Pipeline, env string) ([]Template, error) {
 		makers = append(makers, func() (Template, error) { return p.stageStack(s) })
 	}
 	var all []Template
-	for _, make := range append(makers, p.server) {
+	for _, make := range append(makers, p.migrate, p.server) {
 		t, err := make()
 		if err != nil {
 			return nil, err
@@ -49,7 +49,7 @@ func Generate(pipeline stage.Pipeline, env string) ([]File, error) {
 		}
 		files = append(files, File{t.Name + ".yaml", text})
 	}
-	for _, make := range []func() ([]File, error){p.rules} {
+	for _, make := range []func() ([]File, error){p.rules, p.runbooks, p.readme, p.script} {
 		more, err := make()
 		if err != nil {
 			return nil, err

@@ -63,6 +63,7 @@ type container struct {
 	stop        time.Duration
 	environment Map
 	secrets     []secret
+	noRole      bool
 	command     any
 	health      any
 	ports       any
@@ -77,12 +78,20 @@ func (c container) taskDefinition() Resource {
 		{"Memory", itoa(c.memory)},
 		{"RuntimePlatform", Map{{"OperatingSystemFamily", "LINUX"}, {"CpuArchitecture", Ref("Architecture")}}},
 		{"EphemeralStorage", c.ephemeral()},
-		{"TaskRoleArn", GetAtt("TaskRole.Arn")},
+		{"TaskRoleArn", c.role()},
 		{"ExecutionRoleArn", GetAtt("ExecutionRole.Arn")},
 		{"ContainerDefinitions", List{c.definition()}},
 		{"Volumes", List{Map{{"Name", "scratch"}}}},
 		{"Tags", c.tags(c.name)},
 	}}
+}
+
+// role is nil for what calls nothing of AWS.
+func (c container) role() any {
+	if c.noRole {
+		return nil
+	}
+	return GetAtt("TaskRole.Arn")
 }
 
 // ephemeral is nil when what every task has is enough.

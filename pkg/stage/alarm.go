@@ -126,7 +126,7 @@ func (s Stage) queueAlarms() []Alarm {
 			Summary: fmt.Sprintf("more than %d messages wait", DepthLimit),
 			Action:  "see whether the stage is at its most tasks and whether they are busy"},
 		{Name: AlarmAge, Signal: SignalAge, Threshold: s.Profile.Objective.Seconds(), Period: time.Minute, Points: 3, Of: 5,
-			Summary: fmt.Sprintf("the oldest message has waited longer than the objective, %s", short(s.Profile.Objective)),
+			Summary: "the oldest message has waited longer than the stage's objective",
 			Action:  "see whether the stage is at its most tasks and whether they are busy"},
 		s.stalled(),
 	}
