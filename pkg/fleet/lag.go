@@ -16,8 +16,8 @@ const localWatch = 15 * time.Second
 // lagBudget bounds the question that a scrape asks the record.
 const lagBudget = 2 * time.Second
 
-// lagGauge measures the outbox when it is asked. What cannot be measured is not a number, rather than zero.
-func lagGauge(ctx context.Context, record *job.Store) prometheus.Collector {
+// LagGauge measures the outbox when it is asked. What cannot be measured is not a number, rather than zero.
+func LagGauge(ctx context.Context, record *job.Store) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "fleet_job_outbox_lag_seconds", Help: "By how much the oldest message that the record owes a queue is late.",
 	}, func() float64 {

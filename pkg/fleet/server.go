@@ -72,7 +72,7 @@ func Serve(ctx context.Context, s Server) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for _, c := range []prometheus.Collector{overview, lagGauge(ctx, s.Record)} {
+	for _, c := range []prometheus.Collector{overview, LagGauge(ctx, s.Record)} {
 		if err := s.Metrics.Register(c); err != nil {
 			return err
 		}

@@ -36,6 +36,9 @@ func Generate(pipeline stage.Pipeline, env string) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := Check(templates, pipeline, env); err != nil {
+		return nil, fmt.Errorf("check the templates: %w", err)
+	}
 	stages, err := pipeline.Ordered()
 	if err != nil {
 		return nil, err
