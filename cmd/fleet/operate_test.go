@@ -58,7 +58,7 @@ func serve(t *testing.T) *served {
 	go func() {
 		ended <- fleet.Serve(ctx, fleet.Server{
 			Pipeline: workers.Stages, Env: "test", Addr: "127.0.0.1:0", Record: record, Crew: record, Place: "file://" + s.objects, Queues: s.queues,
-			Metrics: prometheus.NewRegistry(), Log: zap.NewNop(), Watch: time.Minute, Sweep: 50 * time.Millisecond, Ready: func(addr string) { ready <- addr },
+			Metrics: prometheus.NewRegistry(), Log: zap.NewNop(), Sweep: 50 * time.Millisecond, Watch: time.Minute, Ready: func(addr string) { ready <- addr },
 		})
 	}()
 	t.Cleanup(func() {

@@ -1,6 +1,7 @@
 package infra
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -39,7 +40,7 @@ func (c *checker) alarm(m Map) {
 	c.must(m.Get("EvaluationPeriods") == a.Of && m.Get("DatapointsToAlarm") == a.Points, "alarm-window", "%v of %v, want %d of %d", m.Get("DatapointsToAlarm"), m.Get("EvaluationPeriods"), a.Points, a.Of)
 	c.must(m.Get("TreatMissingData") == "notBreaching", "alarm-missing-data", "%v, want notBreaching", m.Get("TreatMissingData"))
 	for _, p := range query {
-		c.must(flat(m.Get(p.Key)) == flat(p.Value), "alarm-metric", "%s is %v, want %v", p.Key, flat(m.Get(p.Key)), flat(p.Value))
+		c.must(reflect.DeepEqual(m.Get(p.Key), p.Value), "alarm-metric", "%s is %v, want %v", p.Key, m.Get(p.Key), p.Value)
 	}
 	told := m.Get("AlarmActions") != nil
 	_, isStage := c.stage()
@@ -56,15 +57,6 @@ func (c *checker) compositeAlarm(m Map) {
 	if s, ok := c.stage(); ok && c.resource.ID == logical(stage.AlarmBroken) {
 		c.must(m.Get("AlarmRule") == Sub(c.brokenRule(s).text()), "composite-rule", "%v, want %s", m.Get("AlarmRule"), c.brokenRule(s).text())
 	}
-}
-
-// flat is a value as text, for comparisons of structures.
-func flat(value any) string {
-	text, err := encode(Map{{"value", value}})
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
 }
 
 func (c *checker) task(m Map) {
@@ -109,7 +101,7 @@ func (c *checker) service(m Map) {
 	}
 	c.must(len(alarms) > 0, "deployment-alarms", "no alarm stops a bad deployment")
 	c.must(m.Get("DesiredCount") == nil, "desired-count", "every deployment would undo what scaling has decided")
-	c.must(strings.Contains(flat(m.Get("CapacityProviderStrategy")), "FARGATE_SPOT") == s.Profile.Spot, "spot", "Spot capacity although the stage does not say so, or none although it does")
+	c.must(reflect.DeepEqual(m.Get("CapacityProviderStrategy"), capacity(s)), "spot", "the capacity is not what the stage says: Spot only where it does")
 }
 
 func (c *checker) bounds(m Map) {
@@ -124,7 +116,7 @@ func (c *checker) policy(m Map) {
 	const of = "TargetTrackingScalingPolicyConfiguration"
 	c.must(m.Get(of, "TargetValue") == s.BacklogTarget(), "scaling-target", "%v, want %v", m.Get(of, "TargetValue"), s.BacklogTarget())
 	c.must(m.Get(of, "PredefinedMetricSpecification") == nil, "scaling-metric", "a second measure beside the backlog kills busy tasks")
-	c.must(flat(m.Get(of, "CustomizedMetricSpecification")) == flat(want.Get(of, "CustomizedMetricSpecification")), "scaling-metric", "the backlog is not what waits, is in flight and is delayed per running task")
+	c.must(reflect.DeepEqual(m.Get(of, "CustomizedMetricSpecification"), want.Get(of, "CustomizedMetricSpecification")), "scaling-metric", "the backlog is not what waits, is in flight and is delayed per running task")
 }
 
 // roleRules hold a role to what its process needs: no star, and only the queues that it is meant to use.
@@ -146,6 +138,6 @@ func (c *checker) roleRules(m Map) {
 	}
 	s, ok := c.stage()
 	if want, err := c.taskRole(s); ok && c.resource.ID == "TaskRole" {
-		c.must(err == nil && flat(m.Get("Policies")) == flat(want.Properties.Get("Policies")), "grant-target", "the role's grants are not those on the stage's own queue, dead letters, next queue, objects and switch")
+		c.must(err == nil && reflect.DeepEqual(m.Get("Policies"), want.Properties.Get("Policies")), "grant-target", "the role's grants are not those on the stage's own queue, dead letters, next queue, objects and switch")
 	}
 }
