@@ -396,7 +396,7 @@ func TestGarbageIsWhatNothingRefersTo(t *testing.T) {
 		t.Errorf("the same content again: %s", text)
 	}
 	attempt := as[job.Job](s, "job", j.ID).Steps[0].History[0].ID
-	left := filepath.Join(s.objects, "jobs", j.ID, attempt, "half")
+	left := filepath.Join(s.objects, job.Folder(j.ID, "ingest", attempt), "half")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(left), 0o700), os.WriteFile(left, []byte("12345"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
