@@ -93,7 +93,7 @@ func (p *Pool) addPoller() {
 		return
 	}
 	p.in.pollers++
-	p.tasks.Go(func() { p.poll(false) })
+	p.pollers.put(struct{}{})
 }
 
 // reserve takes slots for one receive, with the permission of every gate. The first poller waits for them; for an extra one, and at
@@ -288,7 +288,7 @@ func (p *Pool) receiveEnds(n int, out *sqs.ReceiveMessageOutput, err error, now 
 	}
 }
 
-// start takes in what a receive of n slots brought, and gives each message to a goroutine of its own.
+// start takes in what a receive of n slots brought, and hands the messages to the workers.
 func (p *Pool) start(messages []types.Message, n int, owed *pass, hidden, now time.Time) {
 	fresh := make([]*held, 0, len(messages))
 	p.mu.Lock()
@@ -311,13 +311,7 @@ func (p *Pool) start(messages []types.Message, n int, owed *pass, hidden, now ti
 		owed.pay()
 		return
 	}
-	for _, h := range fresh {
-		select {
-		case p.next <- h:
-		default:
-			go p.worker(h)
-		}
-	}
+	p.workers.put(fresh...)
 }
 
 // takeIn makes a held message of a receipt. A second receipt of a message that is already held only brings a newer handle:

@@ -39,12 +39,12 @@ type Pool struct {
 	once, settleOpts []func(*sqs.Options) // per call: one attempt; a few quick ones
 
 	ran       atomic.Bool
-	next      chan *held    // to an idle worker
-	idle      atomic.Int32  // workers that wait for their next message
-	refuser   atomic.Int32  // the gate that refused last
-	wake      chan struct{} // the first poller looks again
-	poke      chan struct{} // the keeper looks again
-	pollsDone chan struct{} // closed when no receive can follow
+	workers   crew[*held]
+	pollers   crew[struct{}] // all but the first
+	refuser   atomic.Int32   // the gate that refused last
+	wake      chan struct{}  // the first poller looks again
+	poke      chan struct{}  // the keeper looks again
+	pollsDone chan struct{}  // closed when no receive can follow
 	deletes   *batcher
 	hides     *batcher
 	undeleted undeleted
@@ -55,6 +55,7 @@ type Pool struct {
 	// They are set by Run, before anything else starts.
 	intake, polling, working, settling context.Context
 	stopIntake                         context.CancelFunc
+	values                             context.Context // what a handler's context has of Run's; it never ends
 
 	mu          sync.Mutex
 	in          intakeState
@@ -79,8 +80,10 @@ func New(sqs SQS, cfg Config) (*Pool, error) {
 		batch: batch, systemAttributes: systemAttributes,
 		once: onceOptions(), settleOpts: settleOptions(),
 		wake: make(chan struct{}, 1), poke: make(chan struct{}, 1), pollsDone: make(chan struct{}),
-		next: make(chan *held), byID: map[string]*held{},
+		byID: map[string]*held{},
 	}
+	p.workers = crew[*held]{do: p.work, keep: maxIdleWorkers}
+	p.pollers = crew[struct{}]{do: func(struct{}) { p.poll(false) }, keep: maxPollers, tasks: &p.tasks}
 	if strings.HasSuffix(cfg.QueueURL, ".fifo") {
 		p.fifo, p.batch, p.systemAttributes = true, 1, fifoAttributes
 	}
@@ -107,14 +110,14 @@ func (p *Pool) Run(ctx context.Context) (Report, error) {
 	if !p.ran.CompareAndSwap(false, true) {
 		return Report{}, errors.New("run pool: it has run before")
 	}
-	values := context.WithoutCancel(ctx)
+	p.values = context.WithoutCancel(ctx)
 	var stopPolling, stopSettling context.CancelFunc
 	var stopWork context.CancelCauseFunc
 	p.mu.Lock()
 	p.intake, p.stopIntake = context.WithCancel(ctx)
-	p.polling, stopPolling = context.WithCancel(values)
-	p.working, stopWork = context.WithCancelCause(values)
-	p.settling, stopSettling = context.WithCancel(values)
+	p.polling, stopPolling = context.WithCancel(p.values)
+	p.working, stopWork = context.WithCancelCause(p.values)
+	p.settling, stopSettling = context.WithCancel(p.values)
 	p.in = intakeState{free: p.cfg.Slots, want: 1, pollers: 1, lastSuccess: time.Now()}
 	p.keeperWakes = p.in.lastSuccess
 	p.mu.Unlock()
@@ -130,6 +133,8 @@ func (p *Pool) Run(ctx context.Context) (Report, error) {
 	}()
 	p.begin()
 	<-p.intake.Done()
+	p.workers.close()
+	p.pollers.close()
 	return p.drain(stopPolling, stopWork)
 }
 
@@ -190,15 +195,15 @@ func (p *Pool) quiet() bool { return p.held.len == 0 && p.in.pollers == 0 }
 // onlyRunning: only handlers that have not returned are left. It runs under mu.
 func (p *Pool) onlyRunning() bool { return p.held.len == p.running-p.stuck && p.in.pollers == 0 }
 
-// interrupt tells every handler that the process stops.
+// interrupt tells every handler that the process stops, those that start from now on included.
 func (p *Pool) interrupt(stop context.CancelCauseFunc) {
+	stop(outcome.ErrDraining)
 	now := time.Now()
 	p.mu.Lock()
 	for h := p.held.first; h != nil; h = h.next {
 		p.endHandler(h, outcome.ErrDraining, now)
 	}
 	p.mu.Unlock()
-	stop(outcome.ErrDraining)
 }
 
 // last lets go of what is still held and closes the report.

@@ -41,11 +41,13 @@ type chaos struct {
 	events   []event
 }
 
+const longestAct = time.Minute
+
 func drawChaos(t *rapid.T) chaos {
 	acts := rapid.Custom(func(t *rapid.T) act {
 		return act{
 			kind: rapid.SampledFrom([]string{"ok", "ok", "ok", "fail", "fail", "panic", "goexit", "defer", "quarantine", "reject"}).Draw(t, "kind"),
-			took: time.Duration(rapid.IntRange(0, 60_000).Draw(t, "ms")) * time.Millisecond,
+			took: time.Duration(rapid.IntRange(0, int(longestAct/time.Millisecond)).Draw(t, "ms")) * time.Millisecond,
 			deaf: rapid.IntRange(0, 9).Draw(t, "deaf") == 0,
 		}
 	})
@@ -83,7 +85,8 @@ func TestWhateverHappensNothingIsLostAndNothingRunsTwiceAtOnce(t *testing.T) {
 type world struct {
 	*rig
 	chaos
-	book *book
+	book  *book
+	hired []*mortal
 
 	mu     sync.Mutex
 	runs   map[int]int             // executions per message
@@ -126,6 +129,10 @@ func play(t *testing.T, c chaos) []string {
 		settle(10 * time.Second)
 	}
 	last.dismiss()
+	for _, m := range w.hired { // the crashed ones end by themselves
+		<-m.done
+	}
+	settle(longestAct)
 	w.check()
 	return w.faults
 }
@@ -163,6 +170,7 @@ func (w *world) hire() *mortal {
 		m.reportedAbandonment = err != nil
 		m.mu.Unlock()
 	}()
+	w.hired = append(w.hired, m)
 	return m
 }
 

@@ -21,30 +21,12 @@ const (
 	storeHide = 5 * time.Second
 
 	// maxIdleWorkers is how many goroutines wait for their next message: starting one, and growing its stack, costs more than the rest
-	// of a message's life. A handler that ends its goroutine ends a worker, too.
+	// of a message's life.
 	maxIdleWorkers = 100
 
 	firstRetry   = 100 * time.Millisecond
 	slowestRetry = 5 * time.Second
 )
-
-// worker works on one message, and then on others for as long as there are few idle workers.
-func (p *Pool) worker(h *held) {
-	for {
-		p.work(h)
-		if p.idle.Add(1) > maxIdleWorkers {
-			p.idle.Add(-1)
-			return
-		}
-		select {
-		case h = <-p.next:
-			p.idle.Add(-1)
-		case <-p.intake.Done():
-			p.idle.Add(-1)
-			return
-		}
-	}
-}
 
 // work takes one message from its receipt to its settlement. The message is renewed meanwhile, from before the claim on.
 func (p *Pool) work(h *held) {
@@ -129,15 +111,19 @@ func (p *Pool) granted(h *held, g Grant, start time.Time) {
 	}
 }
 
-// startHandler makes the handler's context, from when on the keeper guards it.
+// startHandler makes the handler's context, from when on the keeper guards it. It is no child of another: to have each of them in a
+// parent's list costs more than to end them one by one.
 func (p *Pool) startHandler(h *held) context.Context {
-	ctx, cancel := context.WithCancelCause(p.working)
+	ctx, cancel := context.WithCancelCause(p.values)
 	now := time.Now()
 	p.mu.Lock()
 	h.ctx, h.cancel, h.running = ctx, cancel, true
 	p.running++
 	if p.cfg.TimeLimit > 0 {
 		h.limitAt = now.Add(p.cfg.TimeLimit)
+	}
+	if p.working.Err() != nil {
+		p.endHandler(h, outcome.ErrDraining, now)
 	}
 	p.pokeKeeper(p.nextFor(h, now, false))
 	p.mu.Unlock()

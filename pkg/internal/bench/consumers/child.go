@@ -70,7 +70,10 @@ func consumeChild(ctx context.Context, name, scenario, url string, p plan) error
 	s.n.Store(-1)
 	j := job{client: sqs.NewFromConfig(cfg), config: cfg, url: url + "/000000000000/q", slots: p.Slots}
 	var m measurement
-	var err error
+	stopProfile, err := startProfile(p.Profiles, name+"-"+scenario)
+	if err != nil {
+		return err
+	}
 	start, before := time.Now(), usage()
 	switch scenario {
 	case "drain":
@@ -92,6 +95,9 @@ func consumeChild(ctx context.Context, name, scenario, url string, p plan) error
 		return err
 	}
 	after := usage()
+	if err := stopProfile(); err != nil {
+		return err
+	}
 	m.Seconds = max(m.Seconds, 0)
 	if m.Seconds == 0 {
 		m.Seconds = time.Since(start).Seconds()

@@ -29,6 +29,7 @@ type plan struct {
 	Only      string
 	Quick     bool
 	JSON      string
+	Profiles  string
 }
 
 func main() {
@@ -45,6 +46,7 @@ func main() {
 	flag.StringVar(&p.Only, "only", "", "consumers to measure, comma-separated; empty: all")
 	flag.BoolVar(&p.Quick, "quick", false, "only the backlog, not the scenarios that take a minute")
 	flag.StringVar(&p.JSON, "json", "", "file for the results; empty: none")
+	flag.StringVar(&p.Profiles, "profiles", "", "folder for CPU and allocation profiles of the consumers; empty: none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -131,12 +133,16 @@ func (p plan) measure(ctx context.Context, name, scenario string, n int) (measur
 	if err := server.fill(n, p.BodyBytes); err != nil {
 		return measurement{}, err
 	}
+	before, err := server.counts()
+	if err != nil {
+		return measurement{}, err
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return measurement{}, err
 	}
 	cmd := exec.CommandContext(ctx, self, "-consume", name, "-scenario", scenario, "-url", server.url,
-		"-n", fmt.Sprint(n), "-slots", fmt.Sprint(p.Slots), "-idle", p.Idle.String())
+		"-n", fmt.Sprint(n), "-slots", fmt.Sprint(p.Slots), "-idle", p.Idle.String(), "-profiles", p.Profiles)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -148,6 +154,7 @@ func (p plan) measure(ctx context.Context, name, scenario string, n int) (measur
 	}
 	m.Name = name
 	m.Counts, err = server.counts()
+	m.Counts.CPU -= before.CPU
 	return m, err
 }
 

@@ -61,8 +61,9 @@ func (r *results) printDrain(w io.Writer) {
 	rate := func(m measurement) float64 { return float64(m.Handled) / m.Seconds }
 	calls := func(m measurement) float64 { return m.perMessage(m.calls()) }
 	cpu := func(m measurement) float64 { return m.perMessage(m.CPU * 1e6) }
+	serverCPU := func(m measurement) float64 { return m.perMessage(m.Counts.CPU * 1e6) }
 	allocs := func(m measurement) float64 { return m.perMessage(float64(m.Allocs)) }
-	fmt.Fprintln(t, "consumer\tmessages/s\tratio\tcalls/message\tCPU us/message\tratio\tallocations/message\tratio\tpeak MiB\tleft\t")
+	fmt.Fprintln(t, "consumer\tmessages/s\tratio\tcalls/message\tCPU us/message\tratio\tserver us\tallocations/message\tratio\tpeak MiB\tleft\t")
 	for _, name := range r.Plan.names() {
 		left := 0
 		for _, m := range r.Drain {
@@ -70,8 +71,8 @@ func (r *results) printDrain(w io.Writer) {
 				left += m.Counts.Visible + m.Counts.Hidden
 			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f\t%d\t\n", name, spread("%.0f", r.of(name, false, rate)), spread("%.2f", r.of(name, true, rate)),
-			spread("%.3f", r.of(name, false, calls)), spread("%.0f", r.of(name, false, cpu)), spread("%.2f", r.of(name, true, cpu)),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f\t%d\t\n", name, spread("%.0f", r.of(name, false, rate)), spread("%.2f", r.of(name, true, rate)),
+			spread("%.3f", r.of(name, false, calls)), spread("%.0f", r.of(name, false, cpu)), spread("%.2f", r.of(name, true, cpu)), spread("%.0f", r.of(name, false, serverCPU)),
 			spread("%.0f", r.of(name, false, allocs)), spread("%.2f", r.of(name, true, allocs)), median(r.of(name, false, func(m measurement) float64 { return m.RSSMiB })), left)
 	}
 }

@@ -98,13 +98,14 @@ type counts struct {
 	Calls   map[string]int
 	Visible int
 	Hidden  int
+	CPU     float64 // seconds of the server's process so far
 }
 
 func (s *serverChild) count(w http.ResponseWriter, r *http.Request) {
 	visible, hidden := s.depth(r.Context())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = json.NewEncoder(w).Encode(counts{s.calls, visible, hidden})
+	_ = json.NewEncoder(w).Encode(counts{s.calls, visible, hidden, usage().cpu})
 }
 
 func must[T any](v T, err error) T {
