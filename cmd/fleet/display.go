@@ -160,6 +160,9 @@ func detail(s job.Step, now time.Time) string {
 	if s.Reason != nil && s.State != job.Completed {
 		facts = append(facts, printable(s.Reason.Sentence))
 	}
+	if n := len(s.History); n > 0 && s.State == job.Failed && s.History[n-1].Reason != "" {
+		facts = append(facts, "last: "+s.History[n-1].Reason)
+	}
 	return strings.Join(facts, ", ")
 }
 

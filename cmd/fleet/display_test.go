@@ -70,6 +70,13 @@ func TestPartsOfAFanOutShareARow(t *testing.T) {
 	}
 }
 
+func TestAFailedStepNamesItsLastReason(t *testing.T) {
+	s := job.Step{State: job.Failed, Attempts: 3, Reason: &job.Reason{Sentence: "It failed."}, History: []job.Attempt{{Reason: "failed"}, {Reason: "ffmpeg_missing"}}}
+	if got := detail(s, *at(0)); got != "3 attempts, It failed., last: ffmpeg_missing" {
+		t.Errorf("detail = %q", got)
+	}
+}
+
 func TestAnUnknownTotalIsNotInvented(t *testing.T) {
 	s := job.Step{State: job.Running, Progress: &job.Progress{Unit: "seconds", Done: 12, Total: -1}}
 	if got := detail(s, *at(0)); got != "12 seconds" {

@@ -166,7 +166,7 @@ func (u *unit) park(s *stepRow, v outcome.Verdict) (Settle, bool, error) {
 		return Settle{}, false, fmt.Errorf("park: %w", err)
 	}
 	if n == 0 {
-		u.die(s, ReasonAwaitUnknown)
+		u.die(s, ReasonAwaitUnknown, ReasonAwaitUnknown)
 		return Settle{Do: Delete, Reason: ReasonAwaitUnknown}, true, nil
 	}
 	u.set(s, stepAwaiting)

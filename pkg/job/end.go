@@ -56,8 +56,8 @@ func (u *unit) end(e Ending) (Settle, bool, error) {
 		u.release(s, kind, reason, e.Timings)
 		return u.again(s, e), true, nil
 	case outcome.Die:
-		u.closeAttempt(s, string(kind), reason, counted, e.Timings)
-		u.die(s, reason)
+		u.closeAttempt(s, string(kind), e.Verdict.Reason, counted, e.Timings)
+		u.die(s, reason, e.Verdict.Reason)
 		return Settle{Do: Delete, Reason: reason}, true, nil
 	case outcome.Refuse:
 		u.closeAttempt(s, string(kind), reason, false, e.Timings)

@@ -70,7 +70,7 @@ func TestTheThirdFailureIsTheStepsDeath(t *testing.T) {
 			t.Fatalf("job %+v", end)
 		}
 		copies := f.queues.take("dlq-ingest")
-		if len(copies) != 1 || copies[0].Attributes["dead-reason"] != outcome.ReasonExhausted || copies[0].Attributes["dead-attempts"] != "3" || copies[0].Attributes["dead-job"] != j.ID {
+		if len(copies) != 1 || copies[0].Attributes["dead-reason"] != outcome.ReasonExhausted || copies[0].Attributes["dead-cause"] != outcome.ReasonFailed || copies[0].Attributes["dead-attempts"] != "3" || copies[0].Attributes["dead-job"] != j.ID {
 			t.Fatalf("dead letter %+v", copies)
 		}
 		if f.balance() != 0 {

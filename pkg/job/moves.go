@@ -117,20 +117,20 @@ func (u *unit) crash(s *stepRow, maxCrashes int) bool {
 	if int(s.Crashes) < maxCrashes {
 		return true
 	}
-	u.die(s, reasonCrashes)
+	u.die(s, reasonCrashes, reasonCrashed)
 	return false
 }
 
 // die ends a step for good, fails its job and puts a copy of the message into the dead-letter queue, for a person.
 // Its attributes have the names that a pool gives to those of its own copies. Sibling parts go on: a redrive of this step
-// then finds their work done.
-func (u *unit) die(s *stepRow, code string) {
+// then finds their work done. The cause is what its last execution ended with.
+func (u *unit) die(s *stepRow, code, cause string) {
 	u.died = true
 	u.set(s, stepDead)
 	s.Code, s.Sentence = code, sentences[code]
 	u.send(s, s.DLQ, s.FIFO == 1, u.now, strconv.FormatInt(s.Emission, 10)+"/dead", map[string]string{
 		"dead-reason": code, "dead-attempts": strconv.FormatInt(s.Attempts, 10), "dead-crashes": strconv.FormatInt(s.Crashes, 10),
-		"dead-job": s.Job, "dead-stage": s.Stage,
+		"dead-cause": cause, "dead-job": s.Job, "dead-stage": s.Stage,
 	})
 	if s.job.State == jobActive {
 		u.endJob(s.job, jobFailed, code, sentences[code])

@@ -63,7 +63,7 @@ func Within(ctx context.Context, tools int) Limits {
 var (
 	ErrMissing = errors.New("tool is not installed")
 	ErrLimit   = errors.New("tool exceeded its limits")
-	ErrOutput  = errors.New("tool's answer cannot be used")
+	ErrOutput  = error(badOutput{})
 	ErrMachine = errors.New("tool was stopped by the machine or a person")
 )
 
@@ -84,6 +84,32 @@ func (e *ExitError) Error() string {
 	}
 	return fmt.Sprintf("%s exited with %d", e.Tool, e.Code)
 }
+
+// Reason names the end for a record (package outcome): the tool, and its exit code, its signal or what stopped it.
+func (e *ExitError) Reason() string {
+	switch {
+	case e.limited():
+		return e.Tool + "_limit"
+	case e.fullDisk:
+		return e.Tool + "_disk_full"
+	case e.Signal != 0:
+		return fmt.Sprintf("%s_signal_%d", e.Tool, int(e.Signal))
+	default:
+		return fmt.Sprintf("%s_exit_%d", e.Tool, e.Code)
+	}
+}
+
+type badOutput struct{}
+
+func (badOutput) Error() string  { return "tool's answer cannot be used" }
+func (badOutput) Reason() string { return "tool_output" }
+
+// missing is a tool that is not installed.
+type missing struct{ tool string }
+
+func (m missing) Error() string  { return ErrMissing.Error() + ": " + m.tool }
+func (m missing) Unwrap() error  { return ErrMissing }
+func (m missing) Reason() string { return m.tool + "_missing" }
 
 // Is tells limits and the machine apart from what the tool made of its input.
 func (e *ExitError) Is(target error) bool {
@@ -141,11 +167,11 @@ func (r Runner) Run(ctx context.Context, tool string, args ...string) (Output, e
 	}
 	path, err := exec.LookPath(tool)
 	if err != nil {
-		return Output{}, fmt.Errorf("%w: %s", ErrMissing, tool)
+		return Output{}, missing{tool}
 	}
 	prlimit, err := exec.LookPath("prlimit")
 	if err != nil {
-		return Output{}, fmt.Errorf("%w: prlimit", ErrMissing)
+		return Output{}, missing{"prlimit"}
 	}
 	command := r.Limits.wrap(prlimit, path, args)
 	done := make(chan ran, 1)

@@ -67,7 +67,7 @@ func TestAFailureIsTypedAndKeepsTheToolsWordsOutOfItsText(t *testing.T) {
 	if !errors.As(err, &exit) || exit.Code != 3 || exit.Signal != 0 || exit.Tool != "sh" {
 		t.Fatalf("got %v", err)
 	}
-	if strings.Contains(err.Error(), "secret") || errors.Is(err, ErrLimit) {
+	if strings.Contains(err.Error(), "secret") || errors.Is(err, ErrLimit) || exit.Reason() != "sh_exit_3" {
 		t.Fatalf("got %q", err)
 	}
 }
@@ -75,6 +75,14 @@ func TestAFailureIsTypedAndKeepsTheToolsWordsOutOfItsText(t *testing.T) {
 func TestAMissingToolIsNotTheInputsFault(t *testing.T) {
 	if _, err := (Runner{}).Run(t.Context(), "no-such-tool-anywhere"); !errors.Is(err, ErrMissing) {
 		t.Fatalf("got %v", err)
+	}
+	for want, e := range map[string]interface{ Reason() string }{
+		"ffmpeg_missing": missing{"ffmpeg"}, "ffmpeg_signal_11": &ExitError{Tool: "ffmpeg", Signal: 11, Code: -1},
+		"ffmpeg_limit": &ExitError{Tool: "ffmpeg", overCPU: true}, "ffmpeg_disk_full": &ExitError{Tool: "ffmpeg", fullDisk: true},
+	} {
+		if e.Reason() != want {
+			t.Errorf("reason %q, want %q", e.Reason(), want)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ package outcome
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 )
 
@@ -17,7 +18,7 @@ type Kind string
 // The kinds. Only done, retry and panic are attempts: the others say nothing about whether the work can succeed.
 const (
 	KindDone        Kind = "done"        // the handler returned nil
-	KindRetry       Kind = "retry"       // a counted failure: a plain error, Retry, RetryAfter, the time limit
+	KindRetry       Kind = "retry"       // a counted failure: a plain error, Retry, Fail, RetryAfter, the time limit
 	KindPanic       Kind = "panic"       // a counted failure: the handler panicked or ended its goroutine
 	KindDefer       Kind = "defer"       // Defer: try later, nothing was attempted
 	KindReject      Kind = "reject"      // Reject: the input is at fault
@@ -30,7 +31,7 @@ const (
 	KindStuck       Kind = "stuck"       // the handler ignores the end of its context
 )
 
-// Reasons that Of gives by itself. Those of Defer, Reject and Quarantine are the caller's.
+// Reasons that Of gives by itself. Those of Fail, Defer, Reject and Quarantine are the caller's; a Reasoner has its own.
 const (
 	ReasonFailed      = "failed"
 	ReasonRetryAfter  = "retry_after"
@@ -73,9 +74,22 @@ func (e *end) Error() string {
 
 func (e *end) Unwrap() error { return e.err }
 
-// Retry marks err as a counted failure, to be tried again after the policy's wait. Returning err itself means the same.
+// Reasoner is an error that can say safely why work failed. An error's text may quote data and is never kept, so that without a
+// reason a record knows only that an execution failed. Of takes the reason of the first Reasoner in the tree of an error that is a
+// plain failure. A reason that is no short code, in snake_case and at most 64 bytes, is not taken: it could be made from data.
+type Reasoner interface {
+	error
+	Reason() string // such as "ffmpeg_missing": chosen by code, of parts that the code knows
+}
+
+// Retry marks err as a counted failure, to be tried again after the policy's wait. Returning err itself means the same. See Reasoner for its reason.
 func Retry(err error) error {
 	return &end{Verdict{Kind: KindRetry, Reason: ReasonFailed}, err}
+}
+
+// Fail is Retry with a reason, a short code such as "model_missing" that says what failed without the data that it failed on.
+func Fail(code string, err error) error {
+	return &end{Verdict{Kind: KindRetry, Reason: code}, err}
 }
 
 // RetryAfter marks err as a counted failure of which somebody, usually a provider, said when to try again. It is not tried
@@ -125,9 +139,21 @@ func Of(err error) Verdict {
 	if e, ok := errors.AsType[*end](err); ok {
 		v := e.verdict
 		v.Err = err
+		if v.Reason == ReasonFailed || v.Reason == ReasonRetryAfter {
+			v.Reason = reasonOf(e.err, v.Reason)
+		}
 		return v
 	}
-	return Verdict{Kind: KindRetry, Reason: ReasonFailed, Err: err}
+	return Verdict{Kind: KindRetry, Reason: reasonOf(err, ReasonFailed), Err: err}
+}
+
+var codeShape = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+
+func reasonOf(err error, otherwise string) string {
+	if r, ok := errors.AsType[Reasoner](err); ok && codeShape.MatchString(r.Reason()) {
+		return r.Reason()
+	}
+	return otherwise
 }
 
 // Gap is something missing from a result that is otherwise good. It ends a job "completed with gaps".

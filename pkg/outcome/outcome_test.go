@@ -43,6 +43,15 @@ func TestErrorsAreReadBack(t *testing.T) {
 		"goexit":                  {&outcome.Panic{}, outcome.Verdict{Kind: outcome.KindPanic, Reason: "goroutine_exited"}},
 		"cause over reject":       {errors.Join(outcome.Reject("a", "b"), outcome.ErrDraining), outcome.Verdict{Kind: outcome.KindInterrupted, Reason: "draining"}},
 		"lost over draining":      {errors.Join(outcome.ErrDraining, outcome.ErrLeaseLost), outcome.Verdict{Kind: outcome.KindLost, Reason: "lease_lost"}},
+		"with a reason":           {missing("ffmpeg_missing"), outcome.Verdict{Kind: outcome.KindRetry, Reason: "ffmpeg_missing"}},
+		"retry with a reason":     {outcome.Retry(missing("ffmpeg_missing")), outcome.Verdict{Kind: outcome.KindRetry, Reason: "ffmpeg_missing"}},
+		"after, with a reason":    {outcome.RetryAfter(time.Minute, missing("http_429")), outcome.Verdict{Kind: outcome.KindRetry, Reason: "http_429", After: time.Minute}},
+		"fail":                    {outcome.Fail("model_missing", errTool), outcome.Verdict{Kind: outcome.KindRetry, Reason: "model_missing"}},
+		"cause over reason":       {errors.Join(missing("ffmpeg_missing"), outcome.ErrTimeLimit), outcome.Verdict{Kind: outcome.KindRetry, Reason: "time_limit"}},
+		"code over reason":        {outcome.Quarantine("bad", missing("ffmpeg_missing")), outcome.Verdict{Kind: outcome.KindQuarantine, Reason: "bad"}},
+		"reason made from data":   {missing("no such file: Holiday.mp4"), outcome.Verdict{Kind: outcome.KindRetry, Reason: "failed"}},
+		"reason without end":      {missing(strings.Repeat("a", 65)), outcome.Verdict{Kind: outcome.KindRetry, Reason: "failed"}},
+		"reason of 64":            {missing(strings.Repeat("a", 64)), outcome.Verdict{Kind: outcome.KindRetry, Reason: strings.Repeat("a", 64)}},
 		"cancelled by a stranger": {context.Canceled, outcome.Verdict{Kind: outcome.KindRetry, Reason: "failed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,6 +68,12 @@ func TestErrorsAreReadBack(t *testing.T) {
 	}
 }
 
+// missing is a Reasoner whose reason it is.
+type missing string
+
+func (m missing) Error() string  { return "it is missing" }
+func (m missing) Reason() string { return string(m) }
+
 func wrap(err error) error {
 	if err == nil {
 		return nil
@@ -67,7 +82,7 @@ func wrap(err error) error {
 }
 
 func TestConstructorsKeepTheErrorBeneath(t *testing.T) {
-	for _, err := range []error{outcome.Retry(errTool), outcome.RetryAfter(1, errTool), outcome.Quarantine("x", errTool)} {
+	for _, err := range []error{outcome.Retry(errTool), outcome.Fail("x", errTool), outcome.RetryAfter(1, errTool), outcome.Quarantine("x", errTool)} {
 		if !errors.Is(err, errTool) || !strings.Contains(err.Error(), errTool.Error()) {
 			t.Errorf("%v does not have %v", err, errTool)
 		}

@@ -17,6 +17,7 @@ import (
 const (
 	AttributeClass    = "dead-class"    // the kind of package outcome
 	AttributeReason   = "dead-reason"   // the settlement's reason
+	AttributeCause    = "dead-cause"    // the reason with which the last execution ended, see outcome.Reasoner
 	AttributeAttempts = "dead-attempts" // executions that counted
 	AttributeMessage  = "dead-message"  // the id of the original message
 	AttributeGroup    = "dead-group"    // its FIFO group or tenant
@@ -25,30 +26,30 @@ const (
 
 // bury copies a message to the dead-letter queue and returns what to do with the original. Where that queue cannot be reached, the
 // original stays in its own, to be tried again.
-func (p *Pool) bury(h *held, s Settlement, kind outcome.Kind) Settlement {
+func (p *Pool) bury(h *held, s Settlement, v outcome.Verdict) Settlement {
 	if p.cfg.DeadLetterURL == "" {
 		p.cfg.Log.Error("no dead-letter queue, left to the queue's own policy", append(p.fields(h), zap.String("reason", s.Reason))...)
 		return Settlement{Action: Hide, After: p.cfg.Visibility, Reason: s.Reason}
 	}
 	ctx, cancel := context.WithTimeout(p.settling, slowestCall)
 	defer cancel()
-	_, err := p.sqs.SendMessage(ctx, p.deadLetter(h, s, kind), p.settleOpts...)
+	_, err := p.sqs.SendMessage(ctx, p.deadLetter(h, s, v), p.settleOpts...)
 	p.metrics.deadLetters.Inc()
 	if err != nil {
 		p.metrics.settleFailed(DeadLetter, false, err)
 		p.cfg.Log.Error("dead letter not sent, message kept", append(p.fields(h), errorType(err))...)
 		return Settlement{Action: Hide, After: p.cfg.Visibility, Reason: s.Reason}
 	}
-	p.cfg.Log.Error("message dead-lettered", append(p.fields(h), zap.String("reason", s.Reason))...)
+	p.cfg.Log.Error("message dead-lettered", append(p.fields(h), zap.String("reason", s.Reason), zap.String("cause", v.Reason))...)
 	return Settlement{Action: Delete, Reason: s.Reason}
 }
 
-func (p *Pool) deadLetter(h *held, s Settlement, kind outcome.Kind) *sqs.SendMessageInput {
+func (p *Pool) deadLetter(h *held, s Settlement, v outcome.Verdict) *sqs.SendMessageInput {
 	attributes := make(map[string]types.MessageAttributeValue, maxAttributes)
 	maps.Copy(attributes, h.msg.Attributes)
 	c := carrier(attributes)
 	for _, a := range []struct{ name, value string }{
-		{AttributeReason, s.Reason}, {AttributeClass, string(kind)}, {AttributeAttempts, strconv.Itoa(h.msg.Attempt)},
+		{AttributeReason, s.Reason}, {AttributeCause, v.Reason}, {AttributeClass, string(v.Kind)}, {AttributeAttempts, strconv.Itoa(h.msg.Attempt)},
 		{AttributeMessage, h.msg.ID}, {AttributeGroup, h.msg.GroupID}, {AttributeDedup, h.msg.DedupID},
 	} {
 		if a.value != "" {

@@ -254,7 +254,7 @@ func TestDeadLetterHasItsReasonAndIsNotDoubledByAFailedDelete(t *testing.T) {
 		r.wantCounts(0, 0, 1)
 		m := r.peek(r.dlq)[0]
 		for name, want := range map[string]string{
-			"own": "kept", pool.AttributeClass: "quarantine", pool.AttributeReason: "no_such_thing", pool.AttributeAttempts: "1", pool.AttributeGroup: "tenant",
+			"own": "kept", pool.AttributeClass: "quarantine", pool.AttributeReason: "no_such_thing", pool.AttributeCause: "no_such_thing", pool.AttributeAttempts: "1", pool.AttributeGroup: "tenant",
 		} {
 			if got := m.MessageAttributes[name].StringValue; got == nil || *got != want {
 				t.Errorf("attribute %s = %v, want %q", name, got, want)

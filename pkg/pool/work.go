@@ -89,7 +89,7 @@ func (p *Pool) claim(h *held) bool {
 		if refusal, ok := errors.AsType[*Refusal](err); ok {
 			p.cfg.Log.Info("claim refused", append(p.fields(h), zap.String("reason", refusal.Settlement.Reason))...)
 			p.metrics.notStarted.WithLabelValues("refused").Inc()
-			p.conclude(h, refusal.Settlement, outcome.KindQuarantine)
+			p.conclude(h, refusal.Settlement, outcome.Verdict{Kind: outcome.KindQuarantine, Reason: refusal.Settlement.Reason})
 			return false
 		}
 		p.storeFailed(err)
@@ -193,14 +193,14 @@ func (p *Pool) close(h *held, end error) {
 			break
 		}
 	}
-	p.conclude(h, s, outcome.Of(end).Kind)
+	p.conclude(h, s, outcome.Of(end))
 }
 
-// conclude frees the slot and settles the message. Its kind is for the dead letter, if that is what becomes of it.
-func (p *Pool) conclude(h *held, s Settlement, kind outcome.Kind) {
+// conclude frees the slot and settles the message. The verdict is for the dead letter, if that is what becomes of it.
+func (p *Pool) conclude(h *held, s Settlement, v outcome.Verdict) {
 	p.freeSlot(h)
 	if s.Action == DeadLetter {
-		s = p.bury(h, s, kind)
+		s = p.bury(h, s, v)
 	}
 	p.settle(h, s)
 }

@@ -94,15 +94,15 @@ func TestFailuresOfTheAPIHaveTheirEndsAfterOneRequest(t *testing.T) {
 		reason string
 		wait   time.Duration
 	}{
-		"rate limit":         {429, "3600", wrong("rate_limit_error"), outcome.KindRetry, outcome.ReasonRetryAfter, time.Hour},
+		"rate limit":         {429, "3600", wrong("rate_limit_error"), outcome.KindRetry, "provider_http_429", time.Hour},
 		"spend limit":        {429, "", `{"type":"error","error":{"type":"rate_limit_error","message":"x","details":{"error_code":"enforced_spend_limit_reached"}}}`, outcome.KindQuarantine, ReasonSpendLimit, 0},
-		"overloaded":         {529, "", wrong("overloaded_error"), outcome.KindRetry, outcome.ReasonFailed, 0},
-		"gateway timeout":    {504, "", wrong("timeout_error"), outcome.KindRetry, outcome.ReasonFailed, 0},
+		"overloaded":         {529, "", wrong("overloaded_error"), outcome.KindRetry, "provider_http_529", 0},
+		"gateway timeout":    {504, "", wrong("timeout_error"), outcome.KindRetry, "provider_http_504", 0},
 		"bad request":        {400, "", wrong("invalid_request_error"), outcome.KindQuarantine, ReasonRequest, 0},
 		"bad key":            {401, "", wrong("authentication_error"), outcome.KindQuarantine, ReasonCredentials, 0},
-		"cut off":            {200, "", message("max_tokens", `{"a":"`+canary), outcome.KindRetry, outcome.ReasonFailed, 0},
-		"no text":            {200, "", `{"type":"message","content":[]}`, outcome.KindRetry, outcome.ReasonFailed, 0},
-		"not the API's JSON": {200, "", canary, outcome.KindRetry, outcome.ReasonFailed, 0},
+		"cut off":            {200, "", message("max_tokens", `{"a":"`+canary), outcome.KindRetry, ReasonAnswer, 0},
+		"no text":            {200, "", `{"type":"message","content":[]}`, outcome.KindRetry, ReasonAnswer, 0},
+		"not the API's JSON": {200, "", canary, outcome.KindRetry, ReasonUnreachable, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, asked := answering(t, c.status, map[string]string{"Retry-After": c.after, "X-Should-Retry": "true"}, c.body)

@@ -27,12 +27,17 @@ func (f *Failure) Error() string {
 	return fmt.Sprintf("%s answered %d %s", f.Provider, f.Status, f.Code)
 }
 
+// Reason names the failure for a record (package outcome).
+func (f *Failure) Reason() string { return fmt.Sprintf("provider_http_%d", f.Status) }
+
 // Reasons of the ends that providers cause, besides those of package outcome.
 const (
 	ReasonSpendLimit  = "provider_spend_limit" // somebody must raise a limit or pay
 	ReasonCredentials = "provider_credentials"
 	ReasonRequest     = "provider_request" // the provider does not understand our request
 	ReasonTooLarge    = "too_large_for_provider"
+	ReasonUnreachable = "provider_unreachable"
+	ReasonAnswer      = "provider_answer" // it lacks what was asked for
 )
 
 // spent are codes that come with 429 and that no waiting heals (Anthropic: "API errors"; OpenAI: "Error codes").
@@ -67,12 +72,12 @@ func unreachable(ctx context.Context, provider string) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("ask %s: %w", provider, err)
 	}
-	return outcome.Retry(fmt.Errorf("%s cannot be reached", provider))
+	return outcome.Fail(ReasonUnreachable, fmt.Errorf("%s cannot be reached", provider))
 }
 
 // unreadable is the end of a call whose answer makes no sense: another try may get a better one.
 func unreadable(provider, what string) error {
-	return outcome.Retry(fmt.Errorf("%s gave an answer without %s", provider, what))
+	return outcome.Fail(ReasonAnswer, fmt.Errorf("%s gave an answer without %s", provider, what))
 }
 
 // retryAfter reads the header of that name, seconds or a date (RFC 9110); 0 when it does not say.
