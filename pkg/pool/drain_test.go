@@ -222,6 +222,26 @@ func TestHungPollAndHungHandlerCannotOutlastTheStop(t *testing.T) {
 	})
 }
 
+func TestStopWaitsForNoPauseBetweenReceivesThatFail(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "q", nil)
+		r.fail(failing("receive"))
+		run := r.run(pool.Config{})
+		settle(5 * time.Minute) // the pauses are up to 15 s by now
+		n, stopped := len(r.made("receive")), time.Now()
+		run.stop()
+		<-run.done
+		if took := time.Since(stopped); took > 0 || run.err != nil {
+			t.Errorf("stop took %v, error %v", took, run.err)
+		}
+		settle(time.Hour)
+		if more := len(r.made("receive")) - n; more != 0 {
+			t.Errorf("%d receives after the stop", more)
+		}
+	})
+}
+
 func TestPoolThatIsStoppedBeforeItBeginsCallsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -352,6 +352,11 @@ func TestTenThousandInFlightCostATenthInCalls(t *testing.T) {
 		if n := len(r.made("hide")); n != 2*1000 {
 			t.Errorf("%d calls in two beats, want 2,000", n)
 		}
+		for _, c := range r.made("hide") {
+			if c.entries != 10 || c.bytes >= 4096 {
+				t.Fatalf("a renewal of %d messages in %d bytes", c.entries, c.bytes)
+			}
+		}
 		settle(time.Hour)
 	})
 }

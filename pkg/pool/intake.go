@@ -20,7 +20,7 @@ const (
 	// waiting, or take a message that the first could have had, once it is gone.
 	extraWait = time.Second
 
-	// gatherSlots is how long a poller of a busy queue waits for a full batch of free slots before it asks for fewer messages.
+	// gatherSlots is how long a poller of a busy queue waits for slots to gather before it asks for fewer messages.
 	gatherSlots = 500 * time.Microsecond
 
 	// receiveSlack is what a receive may take beyond its long poll before it counts as hung.
@@ -38,6 +38,7 @@ type intakeState struct {
 	free    int // slots that nobody has
 	want    int // how many free slots the first poller waits for
 	pollers int
+	gather  int    // how many were free when slots were last taken
 	streak  int    // receives in a row that came back full
 	reason  string // why the first poller does not receive; empty: it does
 
@@ -120,7 +121,8 @@ func (p *Pool) reserve(first bool) (int, *pass) {
 	return 0, nil
 }
 
-// takeSlots takes up to a batch of free slots. While a backlog lasts it takes a full batch or nothing, unless that has been waited for.
+// takeSlots takes up to a batch of free slots. While a backlog lasts it takes as many as the last time at least, or nothing, unless they
+// have been waited for: so slots that come free together are filled by one receive, and no time is lost on those that do not.
 func (p *Pool) takeSlots(gathered bool) (n int, reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,11 +133,12 @@ func (p *Pool) takeSlots(gathered bool) (n int, reason string) {
 		return 0, reasonStuck
 	case n <= 0 || p.held.len >= p.mostHeld():
 		return 0, reasonCapacity
-	case n < min(p.batch, p.cfg.Slots) && p.in.streak > 0 && !gathered:
-		p.in.want = min(p.batch, p.cfg.Slots)
+	case n < p.in.gather && p.in.streak > 0 && !gathered:
+		p.in.want = p.in.gather
 		return 0, reasonCapacity
 	}
 	p.in.free -= n
+	p.in.gather = n
 	return n, ""
 }
 

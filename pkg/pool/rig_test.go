@@ -2,6 +2,7 @@ package pool_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -43,6 +44,7 @@ type call struct {
 	entries    int
 	handles    []string
 	timeouts   []int32
+	bytes      int // of the request
 	max        int32
 	wait       int32
 	attempt    string
@@ -353,7 +355,8 @@ func (r *rig) DeleteMessageBatch(ctx context.Context, in *sqs.DeleteMessageBatch
 }
 
 func (r *rig) ChangeMessageVisibilityBatch(ctx context.Context, in *sqs.ChangeMessageVisibilityBatchInput, opts ...func(*sqs.Options)) (out *sqs.ChangeMessageVisibilityBatchOutput, err error) {
-	c := call{op: "hide", entries: len(in.Entries)}
+	body, err := json.Marshal(in) // as the SDK names and writes the fields
+	c := call{op: "hide", entries: len(in.Entries), bytes: len(body), err: err}
 	for _, e := range in.Entries {
 		c.handles, c.timeouts = append(c.handles, *e.ReceiptHandle), append(c.timeouts, e.VisibilityTimeout)
 	}
