@@ -13,6 +13,7 @@ func Example() {
 	for _, end := range []error{
 		nil,
 		errors.New("connection reset"),
+		outcome.Fail("model_missing", errors.New("no such file")),
 		outcome.RetryAfter(5*time.Second, errors.New("too many requests")),
 		outcome.Defer(time.Minute, "maintenance"),
 		outcome.Reject("no_video", "The file has no video."),
@@ -24,6 +25,7 @@ func Example() {
 	// Output:
 	// finish 0s 1 done
 	// wait 30s 1 failed
+	// wait 30s 1 model_missing
 	// wait 5s 1 retry_after
 	// wait 1m0s 0 maintenance
 	// refuse 0s 1 no_video

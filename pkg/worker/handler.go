@@ -21,7 +21,7 @@ import (
 // says why (see the errors of package outcome).
 //
 // A nil error publishes the output. A plain error is a counted failure; package
-// outcome has the others: Reject, Quarantine, Defer, RetryAfter, Await.
+// outcome has the others: Fail, Reject, Quarantine, Defer, RetryAfter, Await.
 type Handler[In, Out any] interface {
 	Handle(ctx context.Context, t Task[In]) (Out, error)
 }
