@@ -118,7 +118,7 @@ func TestNoSlotIdlesBesideASlowHandler(t *testing.T) {
 			return nil
 		}})
 		settle(30 * time.Second)
-		if limit := 1300 * time.Millisecond; last > limit || r.hidden() != 1 {
+		if limit := 1125 * time.Millisecond; last > limit || r.hidden() != 1 {
 			t.Errorf("the 500 were done at %v, want %v; the ideal is 1.12 s", last, limit)
 		}
 	})
