@@ -54,7 +54,7 @@ func TestAHandlerGetsAFolderObjectsAndAnIdentity(t *testing.T) {
 	if got.Verdict.Kind != outcome.KindDone {
 		t.Fatal(got.Verdict)
 	}
-	if text := string(objects.Get(got.Output)); text != "HELLO!" || got.Output.Key != "jobs/job-1/attempt-1/out.txt" {
+	if text := string(objects.Get(got.Output)); text != "HELLO!" || got.Output.Key != "jobs/job-1/stage/attempt-1/out.txt" {
 		t.Errorf("%q under %s", text, got.Output.Key)
 	}
 }
