@@ -59,8 +59,9 @@ func (e *endless) SendMessage(context.Context, *sqs.SendMessageInput, ...func(*s
 	return &sqs.SendMessageOutput{}, nil
 }
 
-// BenchmarkMessage is the life of one message without the SDK. What it allocates: the message and its state; its context, with the
-// entry in its parent; its goroutine's closure; and a tenth of each call's input and context.
+// BenchmarkMessage is the life of one message without the SDK: four allocations. One is the message with its state, two are the
+// handler's context and the function that ends it. The rest is a tenth of what each receive and each delete needs: its input, its
+// entries and its context.
 func BenchmarkMessage(b *testing.B) {
 	e := newEndless(b.N)
 	p, err := pool.New(e, pool.Config{QueueURL: "https://queue/q", Slots: 100, Handler: func(context.Context, pool.Message) error { return nil }})
