@@ -43,7 +43,9 @@ func newDesk(t *testing.T) *front {
 	}()
 	t.Cleanup(func() {
 		stop()
-		<-done
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 		f.Close()
 		_ = s.Close()
 	})
