@@ -33,6 +33,7 @@ var Stages = stage.Pipeline{
 	{
 		Name: "highlight", Summary: "choose the segments worth a clip",
 		Next:      "caption",
+		ReadsOnly: true,
 		Providers: []string{"language"},
 		Profile:   stage.Profile{Slots: 2, MinTasks: 1, MaxTasks: 2, TimeLimit: 10 * time.Minute, Typical: 20 * time.Second, IOBound: true},
 	},

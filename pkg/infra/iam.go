@@ -95,17 +95,20 @@ func (p plan) taskRole(s stage.Stage) (Resource, error) {
 	if err != nil {
 		return Resource{}, err
 	}
-	return role("TaskRole", "What a worker of stage "+s.Name+" may do", p.tags(s.Name), "worker",
+	statements := []any{
 		allow("Receive", receiving, arn("sqs", s.QueueName(p.env))),
 		allow("Send", sending, targets...),
 		allow("ReadObjects", reading, p.objects(uploads+"*"), p.objects(results+"*")),
-		allow("WriteOwnObjects", writing, p.objects(results+"*/"+s.Name+"/*")),
 		allow("KillSwitch", switching, p.parameterARN()),
 		allow("ProtectOwnTask", protecting, arn("ecs", "task/"+p.cluster()+"/*")),
-	), nil
+	}
+	if !s.ReadsOnly {
+		statements = append(statements, allow("WriteOwnObjects", writing, p.objects(results+"*/"+s.Name+"/*")))
+	}
+	return role("TaskRole", "What a worker of stage "+s.Name+" may do", p.tags(s.Name), "worker", statements...), nil
 }
 
-// serverRole is what the server may do: relay to every queue, count and sweep, take uploads and hand results out.
+// serverRole is what the server may do: relay to every queue, count and sweep, take uploads, hand results out, and collect garbage.
 func (p plan) serverRole() Resource {
 	var all, dead List
 	for _, s := range p.stages {
@@ -117,6 +120,9 @@ func (p plan) serverRole() Resource {
 		allow("SweepDeadLetters", receiving, dead...),
 		allow("ReadObjects", reading, p.objects(uploads+"*"), p.objects(results+"*")),
 		allow("WriteUploads", writing, p.objects(uploads+"*")),
+		allow("CollectGarbage", []string{"s3:DeleteObject"}, p.objects(uploads+"*"), p.objects(results+"*")),
+		append(allow("ListGarbage", []string{"s3:ListBucket"}, Sub("arn:${AWS::Partition}:s3:::"+string(p.bucket()))),
+			Prop{"Condition", Map{{"StringLike", Map{{"s3:prefix", List{uploads + "*", results + "*"}}}}}}),
 	)
 }
 

@@ -37,6 +37,8 @@ type Stage struct {
 	// Providers are those that the stage's handler can call, "speech" and "language"; it
 	// alone gets their keys. Default none.
 	Providers []string `json:"providers"`
+	// ReadsOnly says that the handler makes no objects, so its role may write none. Default false.
+	ReadsOnly bool `json:"readsOnly"`
 
 	Profile   Profile   `json:"profile"`
 	Durations Durations `json:"durations"`
