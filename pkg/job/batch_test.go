@@ -25,13 +25,13 @@ func double(_ context.Context, ns []int) ([]int, error) {
 func TestALoneRequestRunsAtOnceAndThoseThatComeMeanwhileShareTheNextTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sizes []int
-		b := &batcher[int, int]{leaders: 1, run: func(ctx context.Context, ns []int) ([]int, error) {
+		b := &batcher[int, int]{most: 50, leaders: 1, run: func(ctx context.Context, ns []int) ([]int, error) {
 			sizes = append(sizes, len(ns))
 			return double(ctx, ns)
 		}}
 		var all sync.WaitGroup
 		at := time.Now()
-		for i := range 1 + maxBatch + 1 {
+		for i := range 1 + 50 + 1 {
 			all.Go(func() {
 				if got, err := b.do(t.Context(), i); err != nil || got != 2*i {
 					t.Errorf("%d became %d, %v", i, got, err)
@@ -52,7 +52,7 @@ func TestALoneRequestRunsAtOnceAndThoseThatComeMeanwhileShareTheNextTurn(t *test
 func TestACallerWhoGoesAwayLeavesItsTurnAndItsResultIsUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var undone []int
-		b := &batcher[int, int]{leaders: 1, run: double, orphan: func(n, _ int) { undone = append(undone, n) }}
+		b := &batcher[int, int]{most: 50, leaders: 1, run: double, orphan: func(n, _ int) { undone = append(undone, n) }}
 		var all sync.WaitGroup
 		ask := func(n int, patience time.Duration, want error) {
 			all.Go(func() {
@@ -81,7 +81,7 @@ func TestAFaultOfOneIsNotTheOthersUnlessTheOutcomeIsUnknown(t *testing.T) {
 		boom := errors.New("boom")
 		for _, fault := range []error{boom, fmt.Errorf("commit: %w", sqldb.ErrUnknown)} {
 			runs := map[int]int{}
-			b := &batcher[int, int]{leaders: 1, run: func(ctx context.Context, ns []int) ([]int, error) {
+			b := &batcher[int, int]{most: 50, leaders: 1, run: func(ctx context.Context, ns []int) ([]int, error) {
 				for _, n := range ns {
 					runs[n]++
 				}

@@ -89,6 +89,17 @@ func (s *Store) Postgres() bool { return s.db.Postgres() }
 // Statements gives the named SQL text to tests of plans.
 func Statements() map[string]string { return statements }
 
+// Rows for the plans of statements that take some.
+var (
+	StepRows    = sqldb.Rows([]*stepRow{{ID: "s1"}, {ID: "s2"}})
+	JobRows     = sqldb.Rows([]*jobRow{{ID: "j1"}})
+	TargetRows  = sqldb.Rows([]*targetRow{{ID: "t1"}})
+	ClosedRows  = sqldb.Rows([]closedRow{{ID: "a1"}})
+	RenewalRows = sqldb.Rows([]renewalRow{{ID: "s1"}})
+	SentRows    = sqldb.Rows([]tokenRow{{ID: "o1"}})
+	AccountRows = sqldb.Rows([]idRow{{ID: "acme"}})
+)
+
 // Hold locks a step, its job and its target until let is closed.
 func (s *Store) Hold(ctx context.Context, step string, locked chan<- struct{}, let <-chan struct{}) error {
 	return s.update(ctx, "hold", locks{level: lockAll, steps: []string{step}}, func(*unit) error {

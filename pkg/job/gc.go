@@ -42,7 +42,7 @@ func (s *Store) Collected(ctx context.Context, gone []Garbage) error {
 		ids[i] = g.Attempt
 	}
 	err := s.db.UpdateRelaxed(ctx, "collected", func(tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, q("collected"), sqldb.JSON(idRows(ids)))
+		_, err := tx.Exec(ctx, q("collected"), sqldb.Rows(idRows(ids)))
 		return err
 	})
 	if err != nil {

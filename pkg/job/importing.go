@@ -58,7 +58,7 @@ func (s *Store) StoreRows(ctx context.Context, id string, rows []ImportRow) erro
 			if len(states[state]) == 0 {
 				continue
 			}
-			n, err := tx.Exec(ctx, q("insert_import_rows"), id, sqldb.JSON(states[state]))
+			n, err := tx.Exec(ctx, q("insert_import_rows"), id, sqldb.Rows(states[state]))
 			if err != nil {
 				return err
 			}

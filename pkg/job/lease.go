@@ -52,7 +52,7 @@ func renew(ctx context.Context, tx *sqldb.Tx, rows []renewalRow, states map[stri
 		states[id] = renewed
 		n++
 		return err
-	}, sqldb.JSON(rows))
+	}, sqldb.Rows(rows))
 	if err != nil || n == len(rows) {
 		return err
 	}
@@ -63,7 +63,7 @@ func renew(ctx context.Context, tx *sqldb.Tx, rows []renewalRow, states map[stri
 			states[id] = state
 		}
 		return err
-	}, sqldb.JSON(rows))
+	}, sqldb.Rows(rows))
 }
 
 func lost(state string) error {

@@ -112,7 +112,7 @@ func (o Outgoing) fits(call []Outgoing) bool {
 func (s *Store) markBatch(ctx context.Context, groups [][]Outgoing) ([]struct{}, error) {
 	rows := slices.Concat(groups...)
 	err := s.db.UpdateRelaxed(ctx, "sent", func(tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, q("delete_sent"), sqldb.JSON(tokenRows(rows)))
+		_, err := tx.Exec(ctx, q("delete_sent"), sqldb.Rows(tokenRows(rows)))
 		return err
 	})
 	return make([]struct{}, len(groups)), err
@@ -121,7 +121,7 @@ func (s *Store) markBatch(ctx context.Context, groups [][]Outgoing) ([]struct{},
 // sendFailed lets the rows rest, longer with every failure.
 func (s *Store) sendFailed(ctx context.Context, rows []Outgoing) error {
 	err := s.db.UpdateRelaxed(ctx, "unsent", func(tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, q("send_failed"), sqldb.JSON(tokenRows(rows)), firstSendPause.Microseconds(), maxSendPause.Microseconds())
+		_, err := tx.Exec(ctx, q("send_failed"), sqldb.Rows(tokenRows(rows)), firstSendPause.Microseconds(), maxSendPause.Microseconds())
 		return err
 	})
 	if err != nil {

@@ -14,23 +14,23 @@ var planJobs = flag.Int("plans.jobs", 0, "jobs stored when the plans of the hot 
 
 // hot are the statements that run for every step, beat and look, with arguments of the right types.
 var hot = map[string][]any{
-	"lock_steps":       {`[{"id":"s1"},{"id":"s2"}]`},
-	"lock_all":         {`[{"id":"s1"},{"id":"s2"}]`},
-	"save_steps":       {`[{"id":"s1"},{"id":"s2"}]`},
-	"save_jobs":        {`[{"id":"j1"}]`},
-	"save_targets":     {`[{"id":"t1"}]`},
-	"close_attempts":   {`[{"id":"a1"}]`},
-	"renew":            {`[{"id":"s1","token":"x","lease_us":1}]`},
-	"states":           {`[{"id":"s1"}]`},
+	"lock_steps":       {job.StepRows},
+	"lock_all":         {job.StepRows},
+	"save_steps":       {job.StepRows},
+	"save_jobs":        {job.JobRows},
+	"save_targets":     {job.TargetRows},
+	"close_attempts":   {job.ClosedRows},
+	"renew":            {job.RenewalRows},
+	"states":           {job.StepRows},
 	"progress":         {"s1", "x", "{}"},
-	"steps_of_jobs":    {`[{"id":"j1"}]`},
+	"steps_of_jobs":    {job.JobRows},
 	"part_outputs":     {"s1"},
 	"older_jobs":       {"t1", 3},
 	"take_due":         {"x", 1, 100},
 	"outbox_due":       {},
-	"delete_sent":      {`[{"id":"o1","token":"x"}]`},
+	"delete_sent":      {job.SentRows},
 	"job":              {"acme", "j1"},
-	"steps":            {`[{"id":"j1"}]`},
+	"steps":            {job.JobRows},
 	"attempts":         {"j1"},
 	"seq":              {"acme", "j1"},
 	"jobs":             {"acme", "~", 50},
@@ -59,12 +59,40 @@ var hot = map[string][]any{
 	"held_parts":       {"acme", "q-compile", 50},
 	"parts_under_way":  {"acme", "q-compile"},
 	"admit":            {"acme", 1, 1},
-	"lock_accounts":    {`[{"id":"acme"}]`},
+	"lock_accounts":    {job.AccountRows},
 	"job_has_attempts": {"j1"},
 }
 
-// A whole read of a table that grows with the jobs. The accounts stay few.
-var wholeRead = regexp.MustCompile(`Seq Scan on (job|step|attempt|target|account_entry|inbox|effect|await|outbox|import|import_row)\b|SCAN (s|j|t|a|i|o|w|step|job|attempt|target|inbox|effect|await|outbox|account_entry|import|import_row)$`)
+var (
+	// Reads of tables that grow with the jobs, by no index or by the whole of one. The accounts stay few.
+	tableRead = regexp.MustCompile(`Seq Scan on (job|step|attempt|target|account_entry|inbox|effect|await|outbox|import|import_row)\b`)
+	indexRead = regexp.MustCompile(`Index (?:Only )?Scan (?:Backward )?(?:using|on) (\w+)`)
+	liteRead  = regexp.MustCompile(`^SCAN (?:s|j|t|a|i|o|w|e|step|job|attempt|target|inbox|effect|await|outbox|account_entry|import|import_row)(?: USING (?:COVERING )?INDEX (\w+))?$`)
+)
+
+// partial indexes hold only what is open, dead, waiting or failed, so reading all of one is not reading the table.
+var partial = map[string]bool{
+	"step_open": true, "step_dead": true, "step_part": true, "step_held": true, "step_parts": true, "attempt_garbage": true, "outbox_failed": true, "await_deadline": true,
+	"import_open": true, "import_row_pending": true, "import_row_refused": true,
+}
+
+// wholeRead returns the first line of a plan that reads a whole table, or an index that has an entry for every row of one.
+func wholeRead(plan []string) string {
+	for i, line := range plan {
+		if tableRead.MatchString(line) {
+			return line
+		}
+		if m := liteRead.FindStringSubmatch(strings.TrimSpace(line)); m != nil && !partial[m[1]] {
+			return line
+		}
+		if m := indexRead.FindStringSubmatch(line); m != nil && !partial[m[1]] {
+			if i+1 == len(plan) || !strings.Contains(plan[i+1], "Index Cond:") {
+				return line
+			}
+		}
+	}
+	return ""
+}
 
 func TestNoHotStatementReadsAWholeTable(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
@@ -74,10 +102,8 @@ func TestNoHotStatementReadsAWholeTable(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			for _, line := range plan {
-				if wholeRead.MatchString(line) {
-					t.Errorf("%s reads a whole table:\n%s", name, strings.Join(plan, "\n"))
-				}
+			if line := wholeRead(plan); line != "" {
+				t.Errorf("%s reads a whole table: %s\n%s", name, line, strings.Join(plan, "\n"))
 			}
 		}
 	})

@@ -130,7 +130,7 @@ func readJobs(ctx context.Context, tx *sqldb.Tx, name string, args ...any) ([]*J
 	}
 	err = tx.Query(ctx, q("steps"), func(scan func(...any) error) error {
 		return scanStep(scan, byID, paused)
-	}, sqldb.JSON(idRows(sortedKeys(byID))))
+	}, sqldb.Rows(idRows(sortedKeys(byID))))
 	for _, j := range jobs {
 		j.derive()
 	}

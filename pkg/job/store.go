@@ -69,17 +69,7 @@ func Open(ctx context.Context, url string, opt Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{db: db, opt: opt, me: newToken(), handed: make(chan []Outgoing, handedRows), metrics: newMetrics()}
-	leaders := 1 // SQLite has one writer
-	if db.Postgres() {
-		leaders = 2
-	}
-	// Submissions queue for the accounts anyway.
-	s.submissions = batcher[Submission, submitted]{run: s.submitBatch, leaders: 1}
-	s.claims = batcher[ClaimRequest, claimed]{run: s.claimBatch, leaders: leaders, orphan: s.releaseOrphan}
-	s.publications = batcher[Publication, Published]{run: func(ctx context.Context, ps []Publication) ([]Published, error) {
-		return s.publishBatch(ctx, lockAll, ps)
-	}, leaders: leaders}
-	s.marks = batcher[[]Outgoing, struct{}]{run: s.markBatch, leaders: leaders}
+	s.share()
 	err = s.checkSchema(ctx)
 	if err == nil && opt.Registerer != nil {
 		err = s.metrics.register(opt.Registerer)
@@ -88,6 +78,21 @@ func Open(ctx context.Context, url string, opt Options) (*Store, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
+}
+
+// share sets up what requests that are due together share. Of what has two leaders on Postgres one may wait for a lock.
+func (s *Store) share() {
+	most, leaders := maxBatchLite, 1 // SQLite has one writer
+	if s.db.Postgres() {
+		most, leaders = maxBatch, 2
+	}
+	// Submissions queue for the accounts anyway.
+	s.submissions = batcher[Submission, submitted]{run: s.submitBatch, most: maxBatchLite, leaders: 1}
+	s.claims = batcher[ClaimRequest, claimed]{run: s.claimBatch, most: most, leaders: leaders, orphan: s.releaseOrphan}
+	s.publications = batcher[Publication, Published]{run: func(ctx context.Context, ps []Publication) ([]Published, error) {
+		return s.publishBatch(ctx, lockAll, ps)
+	}, most: most, leaders: leaders}
+	s.marks = batcher[[]Outgoing, struct{}]{run: s.markBatch, most: most, leaders: 1}
 }
 
 func (s *Store) checkSchema(ctx context.Context) error {

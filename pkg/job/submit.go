@@ -142,7 +142,7 @@ func (u *unit) lockAccounts(subs []Submission) error {
 			return fmt.Errorf("open account: %w", err)
 		}
 	}
-	if _, err := u.tx.Exec(u.ctx, q("lock_accounts"), sqldb.JSON(idRows(ids))); err != nil {
+	if _, err := u.tx.Exec(u.ctx, q("lock_accounts"), sqldb.Rows(idRows(ids))); err != nil {
 		return fmt.Errorf("lock accounts: %w", err)
 	}
 	return u.tx.One(u.ctx, q("clock"), nil, &u.now)

@@ -80,7 +80,7 @@ func newUnit(ctx context.Context, tx *sqldb.Tx, l locks) (*unit, error) {
 	u := emptyUnit(ctx, tx)
 	u.accounts = l.level == lockAllPaid
 	if u.accounts {
-		if _, err := tx.Exec(ctx, q("lock_accounts_of_steps"), sqldb.JSON(idRows(l.steps))); err != nil {
+		if _, err := tx.Exec(ctx, q("lock_accounts_of_steps"), sqldb.Rows(idRows(l.steps))); err != nil {
 			return nil, fmt.Errorf("lock accounts: %w", err)
 		}
 	}
@@ -98,7 +98,7 @@ func (u *unit) load(l locking, ids []string) error {
 	if l == lockSteps {
 		text = q("lock_steps")
 	}
-	if err := u.tx.Query(u.ctx, text, u.scan, sqldb.JSON(idRows(ids))); err != nil {
+	if err := u.tx.Query(u.ctx, text, u.scan, sqldb.Rows(idRows(ids))); err != nil {
 		return fmt.Errorf("lock steps: %w", err)
 	}
 	if len(u.steps) > 0 {
@@ -138,7 +138,7 @@ func keep[T any](rows map[string]*T, id string, row *T) *T {
 
 // loadJobs locks and reads every step of some jobs of targets that are locked already.
 func (u *unit) loadJobs(ids []string) ([]*stepRow, error) {
-	steps, err := u.list(q("steps_of_jobs"), sqldb.JSON(idRows(ids)))
+	steps, err := u.list(q("steps_of_jobs"), sqldb.Rows(idRows(ids)))
 	if err != nil {
 		return nil, fmt.Errorf("list steps of jobs: %w", err)
 	}
@@ -202,7 +202,7 @@ func add[T any](w *writes, name string, rows []T) {
 		return
 	}
 	w.names = append(w.names, name)
-	w.statements = append(w.statements, sqldb.Statement{Text: q(name), Args: []any{sqldb.JSON(rows)}})
+	w.statements = append(w.statements, sqldb.Statement{Text: q(name), Args: []any{sqldb.Rows(rows)}})
 	w.meant = append(w.meant, int64(len(rows)))
 }
 

@@ -139,7 +139,7 @@ func (s *Store) enterJobsOf(ctx context.Context, tenant string, n int64) error {
 	err := s.db.Update(ctx, "enter_jobs", func(tx *sqldb.Tx) error {
 		u := emptyUnit(ctx, tx)
 		u.accounts = true
-		if _, err := tx.Exec(ctx, q("lock_accounts"), sqldb.JSON(idRows([]string{tenant}))); err != nil {
+		if _, err := tx.Exec(ctx, q("lock_accounts"), sqldb.Rows(idRows([]string{tenant}))); err != nil {
 			return err
 		}
 		ids, err := u.list(q("waiting_jobs"), tenant, n)

@@ -20,6 +20,8 @@ var sessionSettings = map[string]string{
 	"lock_timeout":                        "3s",
 	"statement_timeout":                   "20s",
 	"enable_seqscan":                      "off",
+	"enable_hashjoin":                     "off",
+	"enable_mergejoin":                    "off",
 	"plan_cache_mode":                     "force_generic_plan",
 	"jit":                                 "off",
 }

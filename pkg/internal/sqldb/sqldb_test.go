@@ -156,7 +156,11 @@ func TestTheMacrosMeanTheSameOnBoth(t *testing.T) {
 		for i, id := range []string{"a", "b", "c"} {
 			insert(t, db, id, i)
 		}
-		rows := sqldb.JSON([]map[string]any{{"id": "a", "n": 10}, {"id": "c", "n": 30}})
+		type row struct {
+			ID string `json:"id"`
+			N  int64  `json:"n"`
+		}
+		rows := sqldb.Rows([]row{{"a", 10}, {"c", 30}})
 		var changed []int64
 		var sum, now int64
 		err := db.Update(t.Context(), "macros", func(tx *sqldb.Tx) error {

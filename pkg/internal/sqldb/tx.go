@@ -10,8 +10,8 @@ import (
 )
 
 // Tx runs statements of the common SQL text: $1 placeholders, now_us() for the database's clock in
-// microseconds since 1970, records($1: id text, n bigint) r for a JSON array of objects as a table, IN ids($1) for the
-// members id of such an array, and Postgres's row locks, which SQLite's single writer makes needless. For one goroutine.
+// microseconds since 1970, records($1: id text, n bigint) r for Rows as a table, IN ids($1) for their column id, and
+// Postgres's row locks, which SQLite's single writer makes needless. For one goroutine.
 type Tx struct {
 	dialect dialect
 	session session
@@ -39,14 +39,19 @@ func (tx *Tx) ExecAll(ctx context.Context, all []Statement) ([]int64, error) {
 	}
 	translated := make([]Statement, len(all))
 	for i, st := range all {
-		translated[i] = Statement{tx.dialect.translate(st.Text), st.Args}
+		translated[i] = tx.translate(st)
 	}
 	return tx.session.exec(ctx, translated)
 }
 
+func (tx *Tx) translate(st Statement) Statement {
+	t := tx.dialect.translate(st.Text)
+	return Statement{t.text, t.bind(st.Args)}
+}
+
 // Query runs a statement and calls each for every row; scan reads the row's columns.
 func (tx *Tx) Query(ctx context.Context, text string, each func(scan func(...any) error) error, args ...any) error {
-	rows, err := tx.session.query(ctx, Statement{tx.dialect.translate(text), args})
+	rows, err := tx.session.query(ctx, tx.translate(Statement{text, args}))
 	if err != nil {
 		return err
 	}
@@ -72,11 +77,11 @@ func (tx *Tx) One(ctx context.Context, text string, args []any, dest ...any) err
 	return err
 }
 
-// JSON encodes what records and ids read. It panics on values that JSON cannot hold: those are bugs.
+// JSON encodes a value that is stored as text. It panics on values that JSON cannot hold: those are bugs.
 func JSON(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("sqldb: encode rows: %v", err))
+		panic(fmt.Sprintf("sqldb: encode: %v", err))
 	}
 	return string(raw)
 }

@@ -18,7 +18,7 @@ DELETE FROM upload WHERE folder = $1 AND at = 0
 -- name: garbage
 SELECT a.id, a.job, s.stage FROM attempt a JOIN step s ON s.id = a.step
 WHERE a.garbage = 1 AND a.closed_at < (SELECT now_us()) - $1 AND s.state <> 'awaiting'
-ORDER BY a.closed_at LIMIT $2
+ORDER BY a.id LIMIT $2
 
 -- name: collected
 UPDATE attempt SET garbage = 0 WHERE id IN ids($1)

@@ -1,0 +1,69 @@
+package sqldb
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+)
+
+// Records are rows that a statement reads as a table, by records() or ids().
+type Records struct{ slice any }
+
+// Rows makes an argument of a slice of structs, or of pointers to them. A field is the column that its json tag names. It must
+// be a string, an int64 or a pointer to a string, which is NULL when nil.
+func Rows(slice any) Records { return Records{slice} }
+
+// column returns one column as an array for Postgres. A column that the rows lack is a bug, which the first run finds.
+func (r Records) column(name, kind string) any {
+	rows := reflect.ValueOf(r.slice)
+	f := fieldOf(rows.Type().Elem(), name)
+	switch {
+	case kind == "bigint":
+		return collect(rows, f, reflect.Value.Int)
+	case f.pointer:
+		return collect(rows, f, func(v reflect.Value) *string { return v.Interface().(*string) })
+	default:
+		return collect(rows, f, reflect.Value.String)
+	}
+}
+
+func collect[T any](rows reflect.Value, f field, get func(reflect.Value) T) []T {
+	out := make([]T, rows.Len())
+	for i := range out {
+		out[i] = get(reflect.Indirect(rows.Index(i)).FieldByIndex(f.path))
+	}
+	return out
+}
+
+// field is where a column lies in a row.
+type field struct {
+	path    []int
+	pointer bool
+}
+
+type fieldKey struct {
+	row  reflect.Type
+	name string
+}
+
+// fields caches what reflection finds; the set of columns is that of the program.
+var fields sync.Map
+
+func fieldOf(row reflect.Type, name string) field {
+	key := fieldKey{row, name}
+	if f, ok := fields.Load(key); ok {
+		return f.(field)
+	}
+	if row.Kind() == reflect.Pointer {
+		row = row.Elem()
+	}
+	for _, f := range reflect.VisibleFields(row) {
+		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {
+			found := field{f.Index, f.Type.Kind() == reflect.Pointer}
+			fields.Store(key, found)
+			return found
+		}
+	}
+	panic(fmt.Sprintf("sqldb: a statement reads column %s, which no field of %s has", name, row))
+}
