@@ -32,14 +32,27 @@ var (
 type translation struct {
 	text   string
 	params []param
+	rows   bool // run it once for each row
 }
 
 // param is an argument of the common text, or one column of it when that is rows.
 type param struct {
 	arg    int    // from 0
 	column string // empty: the argument itself
-	kind   string // of the column: text or bigint
+	kind   kind
 }
+
+type kind int
+
+const (
+	plain kind = iota
+	textArray
+	bigintArray
+	jsonArray
+	cell // of one row
+)
+
+var arrayTypes = map[kind]string{textArray: "text[]", bigintArray: "bigint[]"}
 
 // translations caches the text of each dialect; the set of statements is that of the program.
 var translations [2]sync.Map
@@ -48,7 +61,7 @@ func (d dialect) translate(text string) *translation {
 	if t, ok := translations[d].Load(text); ok {
 		return t.(*translation)
 	}
-	t := &translation{text: toSQLite(text)}
+	t := toSQLite(text)
 	if d == postgres {
 		t = toPostgres(text)
 	}
@@ -60,85 +73,115 @@ func (d dialect) translate(text string) *translation {
 // planner goes by the index for arrays of identifiers.
 func toPostgres(text string) *translation {
 	t := &translation{}
-	t.text = argsText.ReplaceAllStringFunc(text, func(found string) string {
-		m := argsText.FindStringSubmatch(found)
-		switch {
-		case m[1] != "":
-			return t.unnest(m[1], m[2], m[3])
-		case m[4] != "":
-			return "= ANY (" + t.number(m[4], "id", "text") + "::text[])"
-		default:
-			return t.number(m[5], "", "")
+	t.rewrite(text, func(arg string, columns []string, kinds []kind, alias string) string {
+		arrays := make([]string, len(columns))
+		for i, c := range columns {
+			arrays[i] = "$" + t.number(arg, c, kinds[i]) + "::" + arrayTypes[kinds[i]]
 		}
-	})
+		return "unnest(" + strings.Join(arrays, ", ") + ") AS " + alias + "(" + strings.Join(columns, ", ") + ")"
+	}, func(arg string) string {
+		return "= ANY ($" + t.number(arg, "id", textArray) + "::text[])"
+	}, "$")
 	t.text = nowText.ReplaceAllString(t.text, `(extract(epoch from clock_timestamp())*1000000)::bigint`)
 	return t
 }
 
-func (t *translation) unnest(arg, columns, alias string) string {
-	var arrays, names []string
-	for c := range strings.SplitSeq(columns, ",") {
-		name, kind, ok := strings.Cut(strings.TrimSpace(c), " ")
-		if !ok || kind != "text" && kind != "bigint" {
+// toSQLite lets a statement run for one row after the other, because there a statement costs less than taking JSON apart. There
+// are no row locks.
+func toSQLite(text string) *translation {
+	t := &translation{rows: recordsText.MatchString(text)}
+	t.rewrite(text, func(arg string, columns []string, _ []kind, alias string) string {
+		cells := make([]string, len(columns))
+		for i, c := range columns {
+			cells[i] = "?" + t.number(arg, c, cell) + " AS " + c
+		}
+		return "(SELECT " + strings.Join(cells, ", ") + ") " + alias
+	}, func(arg string) string {
+		if t.rows {
+			return "= ?" + t.number(arg, "id", cell)
+		}
+		return "IN (SELECT value FROM json_each(?" + t.number(arg, "id", jsonArray) + "))"
+	}, "?")
+	t.text = lockText.ReplaceAllString(t.text, ``)
+	return t
+}
+
+// rewrite replaces what stands for arguments, from left to right.
+func (t *translation) rewrite(text string, records func(arg string, columns []string, kinds []kind, alias string) string, ids func(arg string) string, sign string) {
+	t.text = argsText.ReplaceAllStringFunc(text, func(found string) string {
+		m := argsText.FindStringSubmatch(found)
+		switch {
+		case m[1] != "":
+			columns, kinds := columnsOf(m[2])
+			return records(m[1], columns, kinds, m[3])
+		case m[4] != "":
+			return ids(m[4])
+		default:
+			return sign + t.number(m[5], "", plain)
+		}
+	})
+}
+
+// columnsOf reads the list "id text, n bigint". Another type is a bug, which the first run finds.
+func columnsOf(list string) (columns []string, kinds []kind) {
+	for c := range strings.SplitSeq(list, ",") {
+		name, typ, _ := strings.Cut(strings.TrimSpace(c), " ")
+		k, ok := map[string]kind{"text": textArray, "bigint": bigintArray}[typ]
+		if !ok {
 			panic(fmt.Sprintf("sqldb: column %q of records must be of type text or bigint", c))
 		}
-		arrays = append(arrays, t.number(arg, name, kind)+"::"+kind+"[]")
-		names = append(names, name)
+		columns, kinds = append(columns, name), append(kinds, k)
 	}
-	return "unnest(" + strings.Join(arrays, ", ") + ") AS " + alias + "(" + strings.Join(names, ", ") + ")"
+	return columns, kinds
 }
 
-// number returns the placeholder of a parameter, the same one for the same parameter.
-func (t *translation) number(arg, column, kind string) string {
+// number returns the number of a parameter, the same one for the same parameter.
+func (t *translation) number(arg, column string, k kind) string {
 	n, _ := strconv.Atoi(arg) // the pattern holds digits only
-	p := param{n - 1, column, kind}
-	for i, known := range t.params {
-		if known == p {
-			return "$" + strconv.Itoa(i+1)
-		}
+	p := param{n - 1, column, k}
+	i := slices.Index(t.params, p)
+	if i < 0 {
+		i = len(t.params)
+		t.params = append(t.params, p)
 	}
-	t.params = append(t.params, p)
-	return "$" + strconv.Itoa(len(t.params))
+	return strconv.Itoa(i + 1)
 }
 
-// toSQLite drops the types of columns, because a JSON value has its own there, and row locks.
-func toSQLite(text string) string {
-	text = recordsText.ReplaceAllStringFunc(text, func(records string) string {
-		m := recordsText.FindStringSubmatch(records)
-		var columns []string
-		for column := range strings.SplitSeq(m[2], ",") {
-			name := strings.Fields(column)[0]
-			columns = append(columns, "value->>'"+name+"' AS "+name)
+// bind makes the dialect's arguments from those of the common text, for each time that the statement must run.
+func (t *translation) bind(args []any) [][]any {
+	runs := 1
+	for _, p := range t.params {
+		if p.kind == cell {
+			runs = rowsOf(args, p).len()
 		}
-		return "(SELECT " + strings.Join(columns, ", ") + " FROM json_each($" + m[1] + ")) " + m[3]
-	})
-	text = idsText.ReplaceAllString(text, `IN (SELECT value->>'id' FROM json_each($$$1))`)
-	text = lockText.ReplaceAllString(text, ``)
-	return placeholder.ReplaceAllString(text, `?$1`)
-}
-
-// bind makes the dialect's arguments from those of the common text.
-func (t *translation) bind(args []any) []any {
-	if t.params == nil { // SQLite takes rows as JSON, and everything else as it is
-		bound := slices.Clone(args)
-		for i, a := range args {
-			if rows, ok := a.(Records); ok {
-				bound[i] = JSON(rows.slice)
-			}
-		}
-		return bound
 	}
-	bound := make([]any, len(t.params))
-	for i, p := range t.params {
-		bound[i] = args[p.arg]
-		if p.column == "" {
-			continue
+	bound := make([][]any, runs)
+	for run := range bound {
+		bound[run] = make([]any, len(t.params))
+		for i, p := range t.params {
+			bound[run][i] = p.value(args, run)
 		}
-		rows, ok := args[p.arg].(Records)
-		if !ok {
-			panic(fmt.Sprintf("sqldb: argument %d of a statement is read as rows and is %T, not Records", p.arg+1, args[p.arg]))
-		}
-		bound[i] = rows.column(p.column, p.kind)
 	}
 	return bound
+}
+
+func (p param) value(args []any, run int) any {
+	switch p.kind {
+	case textArray, bigintArray:
+		return rowsOf(args, p).column(p.column, p.kind)
+	case jsonArray:
+		return JSON(rowsOf(args, p).column(p.column, textArray))
+	case cell:
+		return rowsOf(args, p).cell(run, p.column)
+	default:
+		return args[p.arg]
+	}
+}
+
+func rowsOf(args []any, p param) Records {
+	rows, ok := args[p.arg].(Records)
+	if !ok {
+		panic(fmt.Sprintf("sqldb: argument %d of a statement is read as rows and is %T, not Records", p.arg+1, args[p.arg]))
+	}
+	return rows
 }

@@ -15,11 +15,11 @@ type Records struct{ slice any }
 func Rows(slice any) Records { return Records{slice} }
 
 // column returns one column as an array for Postgres. A column that the rows lack is a bug, which the first run finds.
-func (r Records) column(name, kind string) any {
+func (r Records) column(name string, k kind) any {
 	rows := reflect.ValueOf(r.slice)
 	f := fieldOf(rows.Type().Elem(), name)
 	switch {
-	case kind == "bigint":
+	case k == bigintArray:
 		return collect(rows, f, reflect.Value.Int)
 	case f.pointer:
 		return collect(rows, f, func(v reflect.Value) *string { return v.Interface().(*string) })
@@ -27,6 +27,24 @@ func (r Records) column(name, kind string) any {
 		return collect(rows, f, reflect.Value.String)
 	}
 }
+
+// cell returns one value for SQLite.
+func (r Records) cell(row int, name string) any {
+	rows := reflect.ValueOf(r.slice)
+	v := reflect.Indirect(rows.Index(row)).FieldByIndex(fieldOf(rows.Type().Elem(), name).path)
+	switch {
+	case v.Kind() == reflect.Int64:
+		return v.Int()
+	case v.Kind() == reflect.String:
+		return v.String()
+	case v.IsNil():
+		return nil
+	default:
+		return v.Elem().String()
+	}
+}
+
+func (r Records) len() int { return reflect.ValueOf(r.slice).Len() }
 
 func collect[T any](rows reflect.Value, f field, get func(reflect.Value) T) []T {
 	out := make([]T, rows.Len())

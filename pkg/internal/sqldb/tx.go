@@ -34,24 +34,50 @@ func (tx *Tx) Exec(ctx context.Context, text string, args ...any) (int64, error)
 
 // ExecAll runs statements in order, in one round trip where there are any, and returns how many rows each changed.
 func (tx *Tx) ExecAll(ctx context.Context, all []Statement) ([]int64, error) {
-	if len(all) == 0 {
-		return nil, nil
-	}
-	translated := make([]Statement, len(all))
+	var runs []Statement
+	var of []int // the statement that a run belongs to
 	for i, st := range all {
-		translated[i] = tx.translate(st)
+		for _, run := range tx.runs(st) {
+			runs, of = append(runs, run), append(of, i)
+		}
 	}
-	return tx.session.exec(ctx, translated)
+	changed := make([]int64, len(all))
+	if len(runs) == 0 {
+		return changed, nil
+	}
+	each, err := tx.session.exec(ctx, runs)
+	if err != nil {
+		return nil, err
+	}
+	for i, n := range each {
+		changed[of[i]] += n
+	}
+	return changed, nil
 }
 
-func (tx *Tx) translate(st Statement) Statement {
+// runs is a statement in the dialect, as often as it must run.
+func (tx *Tx) runs(st Statement) []Statement {
 	t := tx.dialect.translate(st.Text)
-	return Statement{t.text, t.bind(st.Args)}
+	bound := t.bind(st.Args)
+	runs := make([]Statement, len(bound))
+	for i, args := range bound {
+		runs[i] = Statement{t.text, args}
+	}
+	return runs
 }
 
 // Query runs a statement and calls each for every row; scan reads the row's columns.
 func (tx *Tx) Query(ctx context.Context, text string, each func(scan func(...any) error) error, args ...any) error {
-	rows, err := tx.session.query(ctx, tx.translate(Statement{text, args}))
+	for _, run := range tx.runs(Statement{text, args}) {
+		if err := tx.query(ctx, run, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (tx *Tx) query(ctx context.Context, st Statement, each func(scan func(...any) error) error) error {
+	rows, err := tx.session.query(ctx, st)
 	if err != nil {
 		return err
 	}
