@@ -51,7 +51,7 @@ func (s *Store) claimBatch(ctx context.Context, rs []ClaimRequest) ([]claimed, e
 		ids[i] = r.Step
 	}
 	var got []claimed
-	err := s.update(ctx, "claim", locks{level: lockSteps, steps: ids}, func(u *unit) error {
+	err := s.update(ctx, "claim", locks{level: lockSteps, steps: ids, claims: true}, func(u *unit) error {
 		got = make([]claimed, len(rs))
 		for i, r := range rs {
 			before := len(u.outbox)

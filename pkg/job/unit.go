@@ -50,12 +50,17 @@ type locks struct {
 	level  locking
 	steps  []string
 	effect string // an await that the unit parks, locked before its step
+	claims bool   // if the machine fails, so do those who have claimed
 }
 
 // update runs decide on the locked steps. It may run several times; only the last one counts.
 func (s *Store) update(ctx context.Context, name string, l locks, decide func(*unit) error) error {
+	run := s.db.Update
+	if l.claims {
+		run = s.db.UpdateWithMachine
+	}
 	for {
-		err := s.db.Update(ctx, name, func(tx *sqldb.Tx) error {
+		err := run(ctx, name, func(tx *sqldb.Tx) error {
 			u, err := newUnit(ctx, tx, l)
 			if err != nil {
 				return err

@@ -116,6 +116,16 @@ func (db *DB) UpdateRelaxed(ctx context.Context, name string, fn func(*Tx) error
 	return db.retry(ctx, name, relaxed, fn)
 }
 
+// UpdateWithMachine is Update for what may be lost with the machine if all of our processes are. On SQLite they are, so it does
+// not wait for the disk; the next transaction that does takes this one along. Postgres serves other machines.
+func (db *DB) UpdateWithMachine(ctx context.Context, name string, fn func(*Tx) error) error {
+	m := durable
+	if db.dialect == sqlite {
+		m = relaxed
+	}
+	return db.retry(ctx, name, m, fn)
+}
+
 // View runs fn in a transaction that reads one snapshot and writes nothing.
 func (db *DB) View(ctx context.Context, name string, fn func(*Tx) error) error {
 	return db.retry(ctx, name, readOnly, fn)

@@ -16,6 +16,9 @@ const (
 	liteReaders = 4
 	// liteBusy is how long one statement waits for SQLite's own locks; the writers' queue comes before it.
 	liteBusy = 5 * time.Second
+	// liteCheckpoint is after how many pages of the log a committer moves them into the file. The default, 1,000, makes one
+	// transaction of about a hundred wait for that; this one of about a thousand.
+	liteCheckpoint = 8000
 )
 
 func init() {
@@ -43,6 +46,7 @@ func openSQLite(ctx context.Context, path string) (backend, error) {
 	q := url.Values{"_pragma": {
 		fmt.Sprintf("busy_timeout(%d)", liteBusy.Milliseconds()), "journal_mode(WAL)", "synchronous(FULL)",
 		"temp_store(MEMORY)", "cache_size(-8000)",
+		fmt.Sprintf("wal_autocheckpoint(%d)", liteCheckpoint),
 	}}
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
 	if err != nil {
