@@ -7,7 +7,7 @@ SCRIPT       ?= demo/sample.txt
 
 COMPOSE      := $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose) -p stagefleet -f docker/compose.yaml
 
-.PHONY: test-containers images up-containers down-containers help setup build demo demo-baseline test lint bench verify clean
+.PHONY: test-containers images up-containers down-containers help setup build demo demo-baseline test recovery lint bench verify clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ demo-baseline: setup ## the bare tools by hand on the same recording, for compar
 test: build ## all tests: race detector, shuffled (installs what they need)
 	@./scripts/setup.sh test
 	./scripts/test.sh
+
+recovery: ## 500 random kills and freezes over both stores; plans of the hot statements at a million jobs
+	@./scripts/setup.sh test
+	go test -count=1 -v -timeout 60m -run 'TestRandomKills|TestNoHotStatement' ./pkg/job -recovery.kills=500 -plans.jobs=1000000
 
 lint: $(GOLANGCI) ## golangci-lint, with the package arrows
 	go vet ./...

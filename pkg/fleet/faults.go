@@ -45,3 +45,10 @@ func (c loggedCounter) Count(ctx context.Context, queue string) (visible, inFlig
 	}
 	return visible, inFlight, delayed, err
 }
+
+// loggedFaults logs what relay and reconciler wait out.
+func loggedFaults(log *zap.Logger) func(error) {
+	return func(err error) {
+		log.Warn("the record has a fault, relay and reconciler will try again", zap.Error(err))
+	}
+}

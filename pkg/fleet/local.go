@@ -66,7 +66,7 @@ func (l Local) Run(ctx context.Context) (err error) {
 		return err
 	}
 	metrics := telemetry.NewRegistry()
-	record, err := job.Open(ctx, st.database(), job.Options{Migrate: true, ReconcileEvery: localReconcile, Registerer: metrics})
+	record, err := job.Open(ctx, st.database(), job.Options{Migrate: true, ReconcileEvery: localReconcile, Registerer: metrics, Failed: loggedFaults(log)})
 	if err != nil {
 		return fmt.Errorf("open the record: %w", err)
 	}

@@ -48,7 +48,7 @@ func (r Remote) Run(ctx context.Context) (err error) {
 		return err
 	}
 	metrics := telemetry.NewRegistry()
-	record, err := job.Open(ctx, r.Database, job.Options{Registerer: metrics})
+	record, err := job.Open(ctx, r.Database, job.Options{Registerer: metrics, Failed: loggedFaults(log)})
 	if err != nil {
 		return fmt.Errorf("open the record: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 var (
 	kills = flag.Int("recovery.kills", 64, "random kills and freezes, over both stores")
 	seed  = flag.Uint64("recovery.seed", 0, "of the random kills; 0: by the clock")
+	trace = flag.Bool("recovery.trace", false, "show what the children say")
 )
 
 const (
@@ -30,6 +31,7 @@ type chaos struct {
 	url   string
 	seats map[string]*seat
 	left  int
+	all   int
 }
 
 // seat is a child's place: the process in it changes.
@@ -52,7 +54,7 @@ func TestRandomKillsAndFreezesLoseAndDoubleNothing(t *testing.T) {
 			f := newFixture(t, open(t, url, job.Options{}))
 			h := newHost(t, s)
 			h.chaos = true
-			c := &chaos{h: h, url: url, seats: map[string]*seat{}, left: (*kills + 1) / 2}
+			c := &chaos{h: h, url: url, seats: map[string]*seat{}, left: (*kills + 1) / 2, all: (*kills + 1) / 2}
 			c.run(f, s)
 		})
 	}
@@ -136,6 +138,9 @@ func (c *chaos) strike(random *rand.Rand, names []string) {
 // inside a transaction would hold SQLite's only write lock, which no timeout takes from it.
 func (c *chaos) interrupt(random *rand.Rand, name string, mayFreeze bool) {
 	c.left--
+	if done := c.all - c.left; done%25 == 0 {
+		c.h.t.Logf("%d of %d interrupted", done, c.all)
+	}
 	s := c.seats[name]
 	if random.IntN(4) > 0 || s.role == "server" || !mayFreeze {
 		s.p.kill()

@@ -78,7 +78,9 @@ func (s *Store) RelayOnce(ctx context.Context, to Sender) error {
 }
 
 func (s *Store) ReconcileOnce(ctx context.Context, c Counter, empty map[string]int) error {
-	return errors.Join(s.Enter(ctx), s.reconcileOnce(ctx, c, empty))
+	entered := s.Enter(ctx)
+	uncounted, fault := s.reconcileOnce(ctx, c, empty)
+	return errors.Join(entered, uncounted, fault)
 }
 
 // Enter lets in what there is room for.

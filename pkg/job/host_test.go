@@ -222,7 +222,7 @@ func (h *host) start(role, name, url string) *process {
 	cmd.Env = append(os.Environ(), childRole+"="+role, childName+"="+name, childURL+"="+url, childSocket+"="+h.socket)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stderr = io.Discard
-	if testing.Verbose() {
+	if *trace {
 		cmd.Stderr = os.Stderr
 	}
 	if err := cmd.Start(); err != nil {
@@ -254,7 +254,14 @@ func (h *host) stop(point string) (reached <-chan string, release func()) {
 	}
 	h.mu.Unlock()
 	var once sync.Once
-	release = func() { once.Do(func() { close(open) }) }
+	release = func() {
+		once.Do(func() {
+			h.mu.Lock()
+			h.gate = nil
+			h.mu.Unlock()
+			close(open)
+		})
+	}
 	h.t.Cleanup(release)
 	return there, release
 }

@@ -36,6 +36,7 @@ func (s *Store) leads(ctx context.Context) bool {
 		n, err = tx.Exec(ctx, q("lead"), s.me, leaderLease.Microseconds())
 		return err
 	})
+	s.tell(ctx, err)
 	if err == nil && n == 1 {
 		s.leader.until = now.Add(leaderLease)
 	}

@@ -158,3 +158,125 @@ func TestAWorkersClockMayBeTenMinutesOff(t *testing.T) {
 		})
 	}
 }
+
+func TestRelayAndReconcilerTellOfADatabaseThatIsGone(t *testing.T) {
+	t.Parallel()
+	c, url := ownCluster(t)
+	told := make(chan error, 100)
+	s := open(t, url, job.Options{ReconcileEvery: 10 * time.Millisecond, Failed: func(err error) {
+		select {
+		case told <- err:
+		default:
+		}
+	}})
+	if !s.Leads(t.Context()) {
+		t.Fatal("nobody else leads")
+	}
+	if err := c.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []func(context.Context) error{
+		func(ctx context.Context) error { return s.Relay(ctx, &queues{}) },
+		func(ctx context.Context) error { return s.Reconcile(ctx, &queues{}) },
+	} {
+		ended := make(chan error, 1)
+		ctx, stop := context.WithCancel(t.Context())
+		go func() { ended <- run(ctx) }()
+		if err := <-told; err == nil {
+			t.Error("told of nothing")
+		}
+		stop()
+		<-ended //nolint:errcheck // giving up the lead fails too
+		for len(told) > 0 {
+			<-told
+		}
+	}
+	if err := c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAFullQueueThatWasPurgedIsFilledAgain(t *testing.T) {
+	onBothWithHost(t, func(t *testing.T, f *fixture, h *host, url string) {
+		var jobs []string
+		for i := range 20 {
+			jobs = append(jobs, f.give(h, f.submission(fmt.Sprint("talk", i))).ID)
+		}
+		reached, release := h.stop(pointReceived)
+		worker := h.start("worker", "worker", url)
+		h.wait(reached) // with a message in its hands, which the purge takes as well
+		h.mu.Lock()
+		h.messages = nil
+		h.mu.Unlock()
+		release()
+		f.age(time.Hour)
+		server := h.start("server", "server", url)
+		defer server.kill()
+		defer worker.kill()
+		f.allEnd(jobs)
+		f.soundWith(h)
+	})
+}
+
+// allEnd waits until the children have completed the jobs.
+func (f *fixture) allEnd(jobs []string) {
+	f.t.Helper()
+	for deadline := time.Now().Add(60 * time.Second); len(jobs) > 0; {
+		if f.job(jobs[0]).State == job.Completed {
+			jobs = jobs[1:]
+			continue
+		}
+		if time.Now().After(deadline) {
+			f.t.Fatalf("%d jobs do not end: %+v", len(jobs), f.job(jobs[0]))
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+func TestTheQueuesOwnMoveOfALiveAndOfADoneStepIsGarbage(t *testing.T) {
+	onBothWithHost(t, func(t *testing.T, f *fixture, h *host, url string) {
+		j := f.give(h, f.submission("talk"))
+		moved := h.rows()[0]
+		letter := job.DeadLetter{Step: request(moved, "ingest").Step, Tenant: "acme", Emission: 1}
+		sweep := func(reason string) {
+			got, err := f.s.Sweep(f.ctx, letter)
+			if err != nil || got.Do != job.Delete || got.Reason != reason {
+				t.Fatalf("swept %+v, %v; want %s deleted", got, err, reason)
+			}
+		}
+		reached, release := h.stop(pointWorked)
+		p := h.start("one", "owner", url)
+		h.wait(reached)
+		sweep(job.ReasonHeld) // the queue has moved the message while its owner works
+		release()
+		h.ended(p)
+		sweep("done")
+		if end := f.finish(h, j.ID); end.State != job.Completed || end.Steps[0].Attempts != 1 || len(end.Steps[0].History) != 1 {
+			t.Fatalf("job %+v", end)
+		}
+		// An owner that dies while its message is in the dead-letter queue: the reconciler's new message finds the step.
+		k := f.give(h, f.submission("orphan"))
+		h.mu.Lock()
+		letter.Step = request(h.messages[len(h.messages)-1].row, "ingest").Step
+		h.mu.Unlock()
+		reached, release = h.stop(pointWorked)
+		p = h.start("one", "owner", url)
+		h.wait(reached)
+		sweep(job.ReasonHeld)
+		p.kill()
+		release()
+		h.mu.Lock()
+		h.messages = nil
+		h.mu.Unlock()
+		f.age(time.Hour)
+		server := h.start("server", "server", url)
+		defer server.kill()
+		worker := h.start("worker", "worker", url)
+		defer worker.kill()
+		f.allEnd([]string{k.ID})
+		if s := f.job(k.ID).Steps[0]; s.Crashes != 1 {
+			t.Fatalf("step %+v", s)
+		}
+		f.soundWith(h)
+	})
+}

@@ -46,6 +46,12 @@ func (r outboxRow) outgoing(now int64) Outgoing {
 // Dispatch sends rows that a commit has returned and marks them as sent. What cannot be sent is left to the relay;
 // the error says so and needs no action. After a failed row, later rows of its FIFO group wait.
 func (s *Store) Dispatch(ctx context.Context, to Sender, rows []Outgoing) error {
+	unsent, fault := s.dispatch(ctx, to, rows)
+	return errors.Join(unsent, fault)
+}
+
+// dispatch tells what queues refused from what the database did.
+func (s *Store) dispatch(ctx context.Context, to Sender, rows []Outgoing) (unsent, fault error) {
 	var sent, failed []Outgoing
 	var errs []error
 	blocked := map[string]bool{}
@@ -67,13 +73,13 @@ func (s *Store) Dispatch(ctx context.Context, to Sender, rows []Outgoing) error 
 	}
 	if len(sent) > 0 {
 		if _, err := s.marks.do(ctx, sent); err != nil {
-			errs = append(errs, fmt.Errorf("mark messages as sent: %w", err))
+			fault = fmt.Errorf("mark messages as sent: %w", err)
 		}
 	}
 	if len(failed) > 0 {
-		errs = append(errs, s.sendFailed(ctx, failed))
+		fault = errors.Join(fault, s.sendFailed(ctx, failed))
 	}
-	return errors.Join(errs...)
+	return errors.Join(errs...), fault
 }
 
 // send gives a queue as long as the rows are leased: one that keeps silent must not hold up the others.

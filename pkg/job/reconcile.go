@@ -41,28 +41,35 @@ func (s *Store) Reconcile(ctx context.Context, c Counter) error {
 			return s.resign(context.WithoutCancel(ctx))
 		case <-room.C:
 			if s.leads(ctx) {
-				s.metrics.reconciled(s.enter(ctx))
+				s.reconciled(ctx, nil, s.enter(ctx))
 			}
 		case <-tick.C:
 			if s.leads(ctx) {
-				s.metrics.reconciled(s.reconcileOnce(ctx, c, empty))
+				uncounted, fault := s.reconcileOnce(ctx, c, empty)
+				s.reconciled(ctx, uncounted, fault)
 			}
 		case <-hour.C:
 			if s.leads(ctx) {
-				s.metrics.reconciled(s.forget(ctx))
+				s.reconciled(ctx, nil, s.forget(ctx))
 			}
 		}
 	}
 }
 
-func (s *Store) reconcileOnce(ctx context.Context, c Counter, empty map[string]int) error {
-	errs := []error{s.expireAwaits(ctx)}
+func (s *Store) reconciled(ctx context.Context, uncounted, fault error) {
+	s.metrics.reconciled(errors.Join(uncounted, fault))
+	s.tell(ctx, fault)
+}
+
+// reconcileOnce tells queues that could not be counted from faults of the database.
+func (s *Store) reconcileOnce(ctx context.Context, c Counter, empty map[string]int) (uncounted, fault error) {
+	faults := []error{s.expireAwaits(ctx)}
 	queues, err := s.strings(ctx, "open_queues")
-	errs = append(errs, err)
+	faults = append(faults, err)
 	for _, queue := range queues {
 		visible, inFlight, delayed, err := c.Count(ctx, queue)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("count messages: %w", err))
+			uncounted = errors.Join(uncounted, fmt.Errorf("count messages: %w", err))
 			empty[queue] = 0
 			continue
 		}
@@ -70,9 +77,9 @@ func (s *Store) reconcileOnce(ctx context.Context, c Counter, empty map[string]i
 		if visible+inFlight+delayed > 0 {
 			empty[queue] = 0
 		}
-		errs = append(errs, s.repair(ctx, queue, empty[queue] >= emptySamples))
+		faults = append(faults, s.repair(ctx, queue, empty[queue] >= emptySamples))
 	}
-	return errors.Join(errs...)
+	return uncounted, errors.Join(faults...)
 }
 
 // repair gives orphans of a queue new messages: all that were emitted before the samples if the queue is empty,

@@ -29,7 +29,8 @@ func (s *Store) Relay(ctx context.Context, to Sender) error {
 			return nil
 		case rows := <-s.handed:
 			// A row that cannot be sent now rests in the outbox, where the sweep finds it.
-			_ = s.Dispatch(ctx, to, s.moreHanded(rows))
+			_, fault := s.dispatch(ctx, to, s.moreHanded(rows))
+			s.tell(ctx, fault)
 		case <-tick.C:
 			s.sweepOutbox(ctx, to)
 		}
@@ -64,10 +65,19 @@ func (s *Store) hand(rows []Outgoing) {
 func (s *Store) sweepOutbox(ctx context.Context, to Sender) {
 	for ctx.Err() == nil && s.leads(ctx) {
 		rows, err := s.takeDue(ctx)
+		s.tell(ctx, err)
 		if err != nil || len(rows) == 0 {
 			return
 		}
-		_ = s.Dispatch(ctx, to, rows) // what fails rests
+		_, fault := s.dispatch(ctx, to, rows) // what cannot be sent rests
+		s.tell(ctx, fault)
+	}
+}
+
+// tell reports a fault of the database that is waited out. The end of ctx is none.
+func (s *Store) tell(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil && s.opt.Failed != nil {
+		s.opt.Failed(err)
 	}
 }
 

@@ -20,6 +20,9 @@ type Options struct {
 	HardLimit  int64                 // with so many, waiting ones included, further ones are refused; zero: no limit
 	Registerer prometheus.Registerer // of the metrics; nil: not exported
 
+	// Failed is told of every fault of the database that Relay and Reconcile wait out. It must not block. Nil: they are only counted.
+	Failed func(error)
+
 	ReconcileEvery time.Duration // zero means DefaultReconcileEvery
 	QueueRetention time.Duration // how long queues keep a message; zero means DefaultQueueRetention
 }
