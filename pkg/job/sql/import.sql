@@ -15,7 +15,7 @@ ORDER BY id DESC LIMIT $3
 -- name: open_imports
 SELECT i.id, i.tenant, i.state, i.object, i.folder FROM import i
 WHERE i.ended_at = 0 AND NOT EXISTS (SELECT 1 FROM import o WHERE o.ended_at = 0 AND o.tenant = i.tenant AND o.id < i.id)
-ORDER BY i.id
+ORDER BY i.tenant, i.id
 
 -- name: lock_import
 SELECT state FROM import WHERE id = $1 FOR UPDATE

@@ -2,11 +2,11 @@
 
 -- Tenants with jobs that wait, with the window that the oldest of them is to pass.
 -- name: waiting_tenants
-SELECT account.tenant, account.weight, account.in_flight - account.waiting, account.waiting, account.entered_at, s.window_size
-FROM account
-JOIN job j ON j.id = (SELECT MIN(w.id) FROM job w WHERE w.tenant = account.tenant AND w.state = 'waiting')
-JOIN step s ON s.job = j.id AND s.is_first = 1
-WHERE account.waiting > 0
+SELECT account.tenant, account.weight, account.in_flight - account.waiting, account.waiting, account.entered_at, COALESCE((
+	SELECT s.window_size FROM step s
+	WHERE s.job = (SELECT MIN(w.id) FROM job w WHERE w.tenant = account.tenant AND w.state = 'waiting') AND s.is_first = 1
+), 0)
+FROM account WHERE account.waiting > 0
 
 -- name: waiting_jobs
 SELECT id FROM job WHERE tenant = $1 AND state = 'waiting' ORDER BY id LIMIT $2
