@@ -57,7 +57,7 @@ func (u *unit) send(s *stepRow, queue string, fifo bool, dueAt int64, suffix str
 	if s.Trace != "" {
 		attrs = with(attrs, "traceparent", s.Trace)
 	}
-	row.Attributes = sqldb.JSON(attrs)
+	row.Attributes = sqldb.Text(attrs)
 	u.outbox = append(u.outbox, row)
 }
 

@@ -249,7 +249,7 @@ func (u *unit) complete(s *stepRow, p Publication) error {
 		state = jobWithGaps
 	}
 	if p.Result != nil {
-		result := sqldb.JSON(p.Result)
+		result := sqldb.Text(p.Result)
 		s.job.Result = &result
 	}
 	if s.job.Version > s.target.Current {

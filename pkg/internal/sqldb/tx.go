@@ -103,8 +103,8 @@ func (tx *Tx) One(ctx context.Context, text string, args []any, dest ...any) err
 	return err
 }
 
-// JSON encodes a value that is stored as text. It panics on values that JSON cannot hold: those are bugs.
-func JSON(v any) string {
+// Text encodes a value as JSON that is stored as text. It panics on values that JSON cannot hold: those are bugs.
+func Text(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("sqldb: encode: %v", err))
