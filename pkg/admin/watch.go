@@ -45,8 +45,9 @@ func (a *Admin) Watch(ctx context.Context, every time.Duration, failed func(erro
 func (a *Admin) observe(now time.Time, list []Stage) {
 	a.watch.mu.Lock()
 	defer a.watch.mu.Unlock()
-	for i, s := range a.stages {
-		samples := append(a.watch.samples[s.Name], list[i].sample(now, s))
+	for i, seen := range list {
+		s := a.stages[i] // the same stages in the same order
+		samples := append(a.watch.samples[s.Name], seen.sample(now, s))
 		horizon := now.Add(-s.Horizon())
 		samples = slices.DeleteFunc(samples, func(x stage.Sample) bool { return x.At.Before(horizon) })
 		a.watch.samples[s.Name], a.watch.firing[s.Name] = samples, s.Firing(samples)

@@ -45,7 +45,7 @@ func rules(err error) string {
 	var names []string
 	var walk func(error)
 	walk = func(err error) {
-		if f, ok := err.(infra.Finding); ok {
+		if f, ok := err.(infra.Finding); ok { //nolint:errorlint // the tree is walked by hand, leaf by leaf
 			names = append(names, f.Rule)
 		}
 		if joined, ok := err.(interface{ Unwrap() []error }); ok {

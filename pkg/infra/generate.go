@@ -20,8 +20,8 @@ func Templates(pipeline stage.Pipeline, env string) ([]Template, error) {
 		makers = append(makers, func() (Template, error) { return p.stageStack(s) })
 	}
 	var all []Template
-	for _, make := range append(makers, p.migrate, p.server) {
-		t, err := make()
+	for _, write := range append(makers, p.migrate, p.server) {
+		t, err := write()
 		if err != nil {
 			return nil, err
 		}
@@ -52,8 +52,8 @@ func Generate(pipeline stage.Pipeline, env string) ([]File, error) {
 		}
 		files = append(files, File{t.Name + ".yaml", text})
 	}
-	for _, make := range []func() ([]File, error){p.rules, p.runbooks, p.readme, p.script} {
-		more, err := make()
+	for _, write := range []func() ([]File, error){p.rules, p.runbooks, p.readme, p.script} {
+		more, err := write()
 		if err != nil {
 			return nil, err
 		}

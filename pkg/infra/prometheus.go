@@ -67,7 +67,13 @@ func signalExpr(s stage.Stage, a stage.Alarm) string {
 		window := promDuration(a.Window())
 		return fmt.Sprintf("min_over_time(%s[%s:1m]) >= %g unless on() sum(increase(stagefleet_pool_ends_total{pool=%q}[%s])) > 0",
 			messages("visible"), window, a.Threshold, s.Name, window)
+	default:
+		return ownExpr(s, a)
 	}
+}
+
+// ownExpr is about what only workers know.
+func ownExpr(s stage.Stage, a stage.Alarm) string {
 	own, ok := stage.OwnMetrics[a.Signal]
 	switch {
 	case !ok:

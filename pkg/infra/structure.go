@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -95,7 +94,7 @@ func isA(kind string, value any) bool {
 	case bool:
 		return kind == "b"
 	case int:
-		return strings.Contains("in", kind)
+		return kind == "i" || kind == "n"
 	case float64:
 		return kind == "n"
 	}

@@ -1,8 +1,6 @@
 package infra
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/control"
@@ -184,5 +182,3 @@ func given(parameter string) Prop {
 }
 
 func text(name, description string) Prop { return parameter(name, "String", description, "") }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
