@@ -62,8 +62,15 @@ func (o *output) String() string {
 // up starts a fleet on the state directory and waits until its API answers. The test stops it at its end, if it has not.
 func up(t *testing.T, state string, args ...string) *fleet {
 	t.Helper()
+	return upWith(t, nil, state, args...)
+}
+
+// upWith adds settings, NAME=value, to the fleet's environment.
+func upWith(t *testing.T, settings []string, state string, args ...string) *fleet {
+	t.Helper()
 	f := &fleet{t: t, state: state, out: &output{}, exited: make(chan struct{})}
 	f.process = exec.Command(filepath.Join(bin, "fleet"), append([]string{"up", "--state", state, "--addr", "127.0.0.1:0"}, args...)...)
+	f.process.Env = append(os.Environ(), settings...)
 	f.process.Stdout, f.process.Stderr = f.out, f.out
 	// Work of the tests must not outlive them, whatever happens to this process.
 	f.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
