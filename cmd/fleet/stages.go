@@ -17,9 +17,10 @@ func newStages(getenv func(string) string) *cobra.Command {
 	var c client
 	cmd := &cobra.Command{
 		Use: "stages", Short: "Show the state of every stage", Args: usage(cobra.NoArgs),
-		Long: "stages shows each stage in the order of the work: messages waiting, in flight and delayed, those in its\n" +
-			"dead-letter queue (dlq), the age of its oldest work that no worker has begun, its workers, whether it is paused,\n" +
-			"its breaker, and the alarms that ring (their runbooks are in deploy/runbooks). --json prints an array.",
+		Long: "stages shows each stage in the order of the work: messages waiting, in flight and delayed; how many of these\n" +
+			"wait for their next try (retrying); those in its dead-letter queue (dlq), the age of its oldest work that no worker\n" +
+			"has begun, its workers, whether it is paused, its breaker, and the alarms that ring (their runbooks are in\n" +
+			"deploy/runbooks). --json prints an array.",
 		Example: "  fleet stages\n  fleet stages --json | jq '.[] | select(.dlq > 0)'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.ask(func(ctx context.Context, fleet *api.Client) error {
@@ -31,10 +32,10 @@ func newStages(getenv func(string) string) *cobra.Command {
 					return printJSON(cmd, stages)
 				}
 				table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-				fmt.Fprintln(table, "STAGE\tWAITING\tIN FLIGHT\tDELAYED\tDLQ\tOLDEST\tWORKERS\tBUSY\tBREAKER\tPAUSED\tALARMS")
+				fmt.Fprintln(table, "STAGE\tWAITING\tIN FLIGHT\tDELAYED\tRETRYING\tDLQ\tOLDEST\tWORKERS\tBUSY\tBREAKER\tPAUSED\tALARMS")
 				for _, s := range stages {
 					age := time.Duration(s.OldestAgeSeconds * float64(time.Second)).Round(time.Second)
-					fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%v\t%d\t%d/%d\t%s\t%s\t%s\n", s.Name, s.Visible, s.InFlight, s.Delayed, s.DLQ,
+					fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%v\t%d\t%d/%d\t%s\t%s\t%s\n", s.Name, s.Visible, s.InFlight, s.Delayed, s.Retrying, s.DLQ,
 						age, s.Workers, s.Busy, s.Slots, s.Breaker, map[bool]string{true: "yes", false: "no"}[s.Paused], alarmsOf(s))
 				}
 				return table.Flush()

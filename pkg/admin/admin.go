@@ -36,6 +36,7 @@ type Record interface {
 	Workers(ctx context.Context, age time.Duration) ([]job.WorkerStatus, error)
 	Pauses(ctx context.Context) ([]job.PauseEntry, error)
 	Oldest(ctx context.Context) (map[string]time.Duration, error)
+	Retrying(ctx context.Context) (map[string]int64, error)
 }
 
 // Stage is the state of one stage at one moment. Counts are SQS's approximate ones.
@@ -45,6 +46,7 @@ type Stage struct {
 	Visible          int64   `json:"visible"`
 	InFlight         int64   `json:"in_flight"`
 	Delayed          int64   `json:"delayed"`
+	Retrying         int64   `json:"retrying"`           // of those in flight or delayed: steps that wait for the time of their next try
 	DLQ              int64   `json:"dlq"`                // messages in the dead-letter queue, whatever their state
 	OldestAgeSeconds float64 `json:"oldest_age_seconds"` // of the oldest step that could run and does not; 0 without any
 	Paused           bool    `json:"paused"`
@@ -151,8 +153,13 @@ func (a *Admin) fromRecord(ctx context.Context, list []Stage) error {
 	if err != nil {
 		return fmt.Errorf("read the oldest work: %w", err)
 	}
+	retrying, err := a.record.Retrying(ctx)
+	if err != nil {
+		return fmt.Errorf("read what is tried again: %w", err)
+	}
 	for i := range list {
 		s := &list[i]
+		s.Retrying = retrying[s.Name]
 		s.OldestAgeSeconds = oldest[s.Name].Seconds()
 		for _, p := range pauses {
 			s.Paused = s.Paused || p.Stage == s.Name || p.Stage == "all"

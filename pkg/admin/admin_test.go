@@ -32,6 +32,7 @@ type record struct {
 	workers []job.WorkerStatus
 	pauses  []job.PauseEntry
 	oldest  map[string]time.Duration
+	retries map[string]int64
 	err     error
 }
 
@@ -43,6 +44,8 @@ func (r *record) Workers(_ context.Context, age time.Duration) ([]job.WorkerStat
 }
 func (r *record) Pauses(context.Context) ([]job.PauseEntry, error)         { return r.pauses, nil }
 func (r *record) Oldest(context.Context) (map[string]time.Duration, error) { return r.oldest, r.err }
+
+func (r *record) Retrying(context.Context) (map[string]int64, error) { return r.retries, nil }
 
 // setup makes the queues of the pipeline on a server of the test's own.
 func setup(t *testing.T, r *record) (*admin.Admin, *sqs.Client) {
@@ -85,7 +88,7 @@ func TestAnOverviewJoinsQueuesAndRecordInTheOrderOfTheWork(t *testing.T) {
 				{Stage: "ingest", Slots: 1, Breaker: "closed"},
 			},
 			pauses: []job.PauseEntry{{Stage: "ingest"}},
-			oldest: map[string]time.Duration{"clip": 90 * time.Second},
+			oldest: map[string]time.Duration{"clip": 90 * time.Second}, retries: map[string]int64{"clip": 1},
 		})
 		send(t, client, "stagefleet-test-clip", sqs.SendMessageInput{})
 		send(t, client, "stagefleet-test-clip", sqs.SendMessageInput{DelaySeconds: 60})
@@ -97,7 +100,7 @@ func TestAnOverviewJoinsQueuesAndRecordInTheOrderOfTheWork(t *testing.T) {
 		}
 		want := []admin.Stage{
 			{Name: "ingest", Queue: "stagefleet-test-ingest.fifo", DLQ: 1, Paused: true, Breaker: "closed", Workers: 1, Slots: 1},
-			{Name: "clip", Queue: "stagefleet-test-clip", Visible: 1, Delayed: 1, OldestAgeSeconds: 90, Breaker: "open", Workers: 3, Busy: 1, Slots: 6},
+			{Name: "clip", Queue: "stagefleet-test-clip", Visible: 1, Delayed: 1, Retrying: 1, OldestAgeSeconds: 90, Breaker: "open", Workers: 3, Busy: 1, Slots: 6},
 		}
 		for i := range want {
 			want[i].Alarms = []string{} // an array in JSON, even if nothing rings

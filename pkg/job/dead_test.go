@@ -190,6 +190,47 @@ func TestGarbageIsWhatEndedUnpublishedLongAgo(t *testing.T) {
 	})
 }
 
+func TestTheAttemptWhoseProviderIsAwaitedIsSparedUntilTheWaitIsOver(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		j := f.submit(f.submission("talk"))
+		c := f.claim("ingest")
+		effect := f.begin(c, "order")
+		f.end(c, outcome.Await(effect.ID, time.Now().Add(100*time.Hour)))
+		f.state(j.ID, job.Awaiting)
+		f.age(time.Hour)
+		list := func() []job.Garbage {
+			g, err := f.s.Garbage(f.ctx, time.Minute, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return g
+		}
+		if g := list(); len(g) != 0 {
+			t.Fatalf("the provider may still write there: %+v", g)
+		}
+		f.receive(job.Event{Provider: "p", ID: "1", Effect: effect.ID, Body: []byte("{}")})
+		f.accepted(job.Publication{Claim: f.claim("ingest")})
+		f.age(time.Hour)
+		if g := list(); len(g) != 1 || g[0].Attempt != c.Key {
+			t.Fatalf("garbage %+v, want the attempt that awaited, %s", g, c.Key)
+		}
+	})
+}
+
+func TestAStepThatWaitsForItsNextTryIsCountedApartUntilItIsDue(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.submit(f.submission("talk"))
+		f.end(f.claim("ingest"), outcome.RetryAfter(time.Minute, nil))
+		for _, want := range []int64{1, 0} {
+			got, err := f.s.Retrying(f.ctx)
+			if err != nil || got["ingest"] != want {
+				t.Fatalf("%v wait for their next try, %v; want %d", got, err, want)
+			}
+			f.age(time.Hour)
+		}
+	})
+}
+
 func TestAJobWithARefusedPartIsNotRedriven(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		j := f.submit(f.submission("talk"))

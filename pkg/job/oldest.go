@@ -26,3 +26,23 @@ func (s *Store) Oldest(ctx context.Context) (map[string]time.Duration, error) {
 	}
 	return ages, nil
 }
+
+// Retrying returns, by stage, how many steps wait for the time of their next try. Their messages are hidden in the queue
+// meanwhile, where they count as in flight or delayed. Stages without one are absent.
+func (s *Store) Retrying(ctx context.Context) (map[string]int64, error) {
+	var counts map[string]int64
+	err := s.db.View(ctx, "retrying", func(tx *sqldb.Tx) error {
+		counts = map[string]int64{}
+		return tx.Query(ctx, q("retrying"), func(scan func(...any) error) error {
+			var stage string
+			var n int64
+			err := scan(&stage, &n)
+			counts[stage] = n
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count the steps that wait for their next try: %w", err)
+	}
+	return counts, nil
+}

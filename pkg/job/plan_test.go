@@ -39,6 +39,8 @@ var hot = map[string][]any{
 	"lock_target":      {"t", "acme", "talk"},
 	"dead_steps":       {"", 50, ""},
 	"dead_step":        {"s1"},
+	"retrying":         {},
+	"oldest":           {},
 	"orphans":          {"q-ingest", 1, 100},
 	"unowned":          {"", 100},
 	"overdue_awaits":   {},

@@ -2,3 +2,7 @@
 SELECT s.stage, now_us() - MIN(CASE WHEN s.not_before > s.emitted_at THEN s.not_before ELSE s.emitted_at END)
 FROM step s WHERE s.phase = 1 AND s.state = 'queued' AND s.not_before <= now_us()
 GROUP BY s.stage
+
+-- name: retrying
+SELECT s.stage, COUNT(*) FROM step s WHERE s.phase = 1 AND s.state = 'queued' AND s.not_before > now_us()
+GROUP BY s.stage
