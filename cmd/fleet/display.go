@@ -73,6 +73,16 @@ func (d *display) job(j job.Job) {
 	}
 }
 
+// note says something beside the job. On a terminal the block is then drawn anew below it.
+func (d *display) note(w io.Writer, text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fmt.Fprintln(w, text)
+	if d.width > 0 {
+		d.shown = nil
+	}
+}
+
 // redraw goes back to the first line of the block and writes each line anew, cut so that none wraps. The caller holds d.mu.
 func (d *display) redraw(list []row) {
 	var text strings.Builder

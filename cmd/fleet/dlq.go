@@ -28,7 +28,7 @@ func newDLQ(getenv func(string) string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "dlq", Short: "See dead letters, redrive or discard them", Long: dlqHelp, Args: usage(cobra.NoArgs),
 		Example: "  fleet dlq ls --stage transcribe\n  fleet dlq show STEP\n  fleet dlq redrive STEP\n  fleet dlq discard STEP --reason 'test data'",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() }, SuggestionsMinimumDistance: 2,
 	}
 	cmd.AddCommand(newDLQList(getenv), newDLQShow(getenv), newDLQRedrive(getenv), newDLQDiscard(getenv))
 	return cmd

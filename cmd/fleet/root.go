@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,9 @@ import (
 	"net/http"
 	"os/signal"
 	"os/user"
+	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -59,26 +62,57 @@ func newRoot(getenv func(string) string) *cobra.Command {
 	root := &cobra.Command{
 		Use: "fleet", Short: "Turn recordings into captioned clips with a fleet of workers", Long: rootHelp,
 		SilenceUsage: true, SilenceErrors: true, Args: usage(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }, Version: version(), SuggestionsMinimumDistance: 2,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newUp(getenv), newServe(getenv), newSQS(), newMigrate(getenv), newGenerate(),
 		newSubmit(getenv), newImport(getenv), newImports(getenv),
 		newWatch(getenv), newJobs(getenv), newJob(getenv), newCancel(getenv), newStages(getenv), newSize(getenv),
-		newDLQ(getenv), newPause(getenv), newResume(getenv), newGC(getenv),
+		newDLQ(getenv), newPause(getenv), newResume(getenv), newGC(getenv), newEnv(getenv),
 		newNewStage(), newCompose(), newHealth(getenv))
 	return root
 }
 
-// usage makes a wrong number of arguments an error of the command line.
+// usage makes a wrong number of arguments an error of the command line that names what the command takes.
 func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageError{fmt.Errorf("%w (see: %s --help)", err, cmd.CommandPath())}
+		if check(cmd, args) == nil {
+			return nil
 		}
-		return nil
+		_, takes, _ := strings.Cut(cmd.Use, " ")
+		problem := fmt.Sprintf("takes no argument such as %q", cmp.Or(args...))
+		switch {
+		case cmd.HasSubCommands():
+			problem = fmt.Sprintf("has no command %q", args[0])
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				problem += fmt.Sprintf(", did you mean %s?", strings.Join(near, " or "))
+			}
+		case takes != "" && len(args) == 0:
+			problem = "needs " + takes
+		case takes != "":
+			problem = fmt.Sprintf("takes %s and nothing more; quote a name that has blanks", takes)
+		}
+		return usageError{fmt.Errorf("%s %s (see: %s --help)", cmd.CommandPath(), problem, cmd.CommandPath())}
 	}
+}
+
+// version is what the build knows of itself.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	text := info.Main.Version
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			text += ", commit " + s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			text += " with changes"
+		}
+	}
+	return text + ", " + info.GoVersion
 }
 
 // addrOf is the address of the fleet unless a flag says otherwise.

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stagefleet/stagefleet/pkg/fleet"
+	"github.com/stagefleet/stagefleet/pkg/stage"
 	"github.com/stagefleet/stagefleet/pkg/worker"
 	"github.com/stagefleet/stagefleet/workers"
 )
@@ -16,10 +19,21 @@ The schema must be up to date: see fleet migrate.`
 
 func newServe(getenv func(string) string) *cobra.Command {
 	server := fleet.Remote{Pipeline: workers.Stages}
+	var limits limits
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Run the server without workers", Long: serveHelp, Args: usage(cobra.NoArgs),
 		Example: "  fleet serve --env prod --database postgres://fleet@db/fleet --objects s3://bucket/fleet",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkSettings(); err != nil {
+				return err
+			}
+			err := cmp.Or(needed(server.Database, "database", worker.EnvDatabase), needed(server.Env, "env", stage.EnvName), needed(server.Place, "objects", worker.EnvBlob))
+			if err != nil {
+				return err
+			}
+			if server.Limits, err = limits.parse(); err != nil {
+				return err
+			}
 			ctx, _, stop := stopSignals(cmd)
 			defer stop()
 			server.Log = cmd.ErrOrStderr()
@@ -28,11 +42,38 @@ func newServe(getenv func(string) string) *cobra.Command {
 			return server.Run(ctx)
 		},
 	}
-	cmd.Flags().StringVar(&server.Env, "env", getenv("FLEET_ENV"), "name of the environment in queue names; FLEET_ENV sets the default")
+	cmd.Flags().StringVar(&server.Env, "env", getenv(stage.EnvName), "name of the environment in queue names; "+stage.EnvName+" sets the default")
 	cmd.Flags().StringVar(&server.Addr, "addr", addrOf(getenv), "address of the API, host:port on the loopback interface")
 	cmd.Flags().StringVar(&server.Place, "objects", getenv(worker.EnvBlob), "object store, file:///folder or s3://bucket/prefix; "+worker.EnvBlob+" sets the default")
 	databaseFlag(cmd, &server.Database, getenv)
+	limits.flags(cmd, getenv)
 	return cmd
+}
+
+// needed refuses a command line without something that it cannot do without.
+func needed(value, flag, variable string) error {
+	if value == "" {
+		return usageError{fmt.Errorf("--%s is missing; %s sets it too", flag, variable)}
+	}
+	return nil
+}
+
+// limits are those of the jobs of all accounts, as text.
+type limits struct{ soft, hard string }
+
+func (l *limits) flags(cmd *cobra.Command, getenv func(string) string) {
+	cmd.Flags().StringVar(&l.soft, "soft-limit", cmp.Or(getenv(fleet.EnvSoftLimit), strconv.Itoa(fleet.DefaultSoftLimit)),
+		"with so many jobs in flight, further ones wait for capacity, 0: no limit; "+fleet.EnvSoftLimit+" sets the default")
+	cmd.Flags().StringVar(&l.hard, "hard-limit", cmp.Or(getenv(fleet.EnvHardLimit), strconv.Itoa(fleet.DefaultHardLimit)),
+		"with so many, further ones are refused, 0: no limit; "+fleet.EnvHardLimit+" sets the default")
+}
+
+func (l *limits) parse() (fleet.Limits, error) {
+	parsed, err := fleet.ParseLimits(l.soft, l.hard)
+	if err != nil {
+		return fleet.Limits{}, usageError{err}
+	}
+	return parsed, nil
 }
 
 func databaseFlag(cmd *cobra.Command, database *string, getenv func(string) string) {

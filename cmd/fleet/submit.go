@@ -33,6 +33,9 @@ func newSubmit(getenv func(string) string) *cobra.Command {
 			if request.Version < 0 {
 				return usageError{fmt.Errorf("version %d must be 1 or more, or 0 for the next", request.Version)}
 			}
+			if cmd.Flags().Changed("target") && request.Target == "" {
+				return usageError{errors.New("--target is empty; leave it out for the file's base name")}
+			}
 			file, err := openRegular(args[0])
 			if err != nil {
 				return err
@@ -58,6 +61,7 @@ func submit(ctx context.Context, cmd *cobra.Command, fleet *api.Client, request 
 		return err
 	case wait && asJSON:
 		last, err := fleet.Watch(ctx, j.ID, discard)
+		goesOn(ctx, cmd, j)
 		return printEnd(cmd, last, err)
 	case asJSON:
 		return printJSON(cmd, j)
@@ -68,10 +72,19 @@ func submit(ctx context.Context, cmd *cobra.Command, fleet *api.Client, request 
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "job %s: version %d of %s %s\n", j.ID, j.Version, printable(j.Target), verdict)
 	if wait {
-		return follow(ctx, cmd, fleet, j.ID)
+		err := follow(ctx, cmd, fleet, j.ID)
+		goesOn(ctx, cmd, j)
+		return err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "Watch it with: fleet watch %s\n", j.ID)
 	return nil
+}
+
+// goesOn tells a person who has stopped waiting that the fleet has not.
+func goesOn(ctx context.Context, cmd *cobra.Command, j job.Job) {
+	if ctx.Err() != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "The job goes on. Watch it with: fleet watch %s\n", j.ID)
+	}
 }
 
 // printEnd prints the ended job alone. A job whose end was not seen is not printed: it would be taken for an ended one.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -30,12 +31,19 @@ func newUp(getenv func(string) string) *cobra.Command {
 	local := fleet.Local{}
 	var tasks string
 	var lease, beat time.Duration
+	var limits limits
 	cmd := &cobra.Command{
 		Use: "up", Short: "Run a fleet on this machine", Long: upHelp, Args: usage(cobra.NoArgs),
 		Example: "  fleet up\n  fleet up --workers compile=3 --state /var/lib/fleet\n  fleet up --lease 10s --beat 3s",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if err := checkSettings(); err != nil {
+				return err
+			}
 			if local.Pipeline, err = durations(workers.Stages, lease, beat); err != nil {
 				return usageError{err}
+			}
+			if local.Limits, err = limits.parse(); err != nil {
+				return err
 			}
 			if local.Tasks, err = fleet.ParseTasks(tasks, local.Pipeline); err != nil {
 				return usageError{err}
@@ -56,6 +64,7 @@ func newUp(getenv func(string) string) *cobra.Command {
 	cmd.Flags().StringVar(&tasks, "workers", "", "worker processes of a stage, such as compile=3,transcribe=2")
 	cmd.Flags().DurationVar(&lease, "lease", 0, "how long a worker's silence is borne before its work is given to another (default 21s)")
 	cmd.Flags().DurationVar(&beat, "beat", 0, "how often a worker renews its lease (default 9s, or three sevenths of --lease)")
+	limits.flags(cmd, getenv)
 	return cmd
 }
 
@@ -63,6 +72,7 @@ func newUp(getenv func(string) string) *cobra.Command {
 // alone keeps production's ratio of lease and beat.
 func durations(p stage.Pipeline, lease, beat time.Duration) (stage.Pipeline, error) {
 	p = p.Scaled(stage.LocalScale)
+	given := flagged(lease, beat)
 	if beat == 0 {
 		beat = time.Duration(float64(lease) * stage.DefaultBeat.Seconds() / stage.DefaultVisibility.Seconds())
 	}
@@ -77,9 +87,23 @@ func durations(p stage.Pipeline, lease, beat time.Duration) (stage.Pipeline, err
 	}
 	// Every stage breaks the same bound: one of the errors says it.
 	if field, broken := errors.AsType[*stage.FieldError](p.Validate()); broken {
-		return nil, field
+		return nil, fmt.Errorf("%s: %w", given, field)
 	}
 	return p, nil
+}
+
+// flagged names the flags that were given.
+func flagged(lease, beat time.Duration) string {
+	var flags []string
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+	}{{"--lease", lease}, {"--beat", beat}} {
+		if f.value != 0 {
+			flags = append(flags, fmt.Sprintf("%s %v", f.name, f.value))
+		}
+	}
+	return strings.Join(flags, " with ")
 }
 
 // beside finds the worker binaries where the build puts them: in workers/ beside this command.

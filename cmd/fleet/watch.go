@@ -25,6 +25,7 @@ func newWatch(getenv func(string) string) *cobra.Command {
 					return follow(ctx, cmd, fleet, args[0])
 				}
 				var broken error
+				fleet.OnLink(func(up bool) { fmt.Fprintln(cmd.ErrOrStderr(), linkText(up)) })
 				last, err := fleet.Watch(ctx, args[0], func(j job.Job) { broken = errors.Join(broken, printJSON(cmd, j)) })
 				if err = errors.Join(err, broken); err != nil {
 					return err
@@ -39,12 +40,20 @@ func newWatch(getenv func(string) string) *cobra.Command {
 
 func discard(job.Job) {}
 
+func linkText(up bool) string {
+	if up {
+		return "The fleet answers again."
+	}
+	return fmt.Sprintf("The fleet does not answer; trying again for up to %v.", api.Patience)
+}
+
 // follow shows a job's progress and, at its end, what came of it.
 func follow(ctx context.Context, cmd *cobra.Command, fleet *api.Client, id string) error {
 	show := newDisplay(cmd.OutOrStdout())
 	watching, done := context.WithCancel(ctx)
 	var ticking sync.WaitGroup
 	ticking.Go(func() { show.tick(watching) })
+	fleet.OnLink(func(up bool) { show.note(cmd.ErrOrStderr(), linkText(up)) })
 	last, err := fleet.Watch(ctx, id, show.job)
 	done()
 	ticking.Wait()

@@ -35,6 +35,7 @@ var ErrUnreachable = errors.New("the fleet does not answer")
 type Client struct {
 	base  string
 	actor string // named in the audit
+	link  func(up bool)
 	http  *http.Client
 }
 
@@ -45,6 +46,9 @@ func NewClient(address string) *Client {
 	}
 	return &Client{base: strings.TrimSuffix(address, "/"), http: &http.Client{Transport: &http.Transport{}}}
 }
+
+// OnLink has Watch tell when it lost the fleet (false) and when it hears it again (true). Set it before the first call.
+func (c *Client) OnLink(tell func(up bool)) { c.link = tell }
 
 // Close lets go of idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -126,8 +130,15 @@ func (c *Client) Stages(ctx context.Context) ([]admin.Stage, error) {
 func (c *Client) Watch(ctx context.Context, id string, see func(job.Job)) (job.Job, error) {
 	var last job.Job
 	deadline := time.Now().Add(Patience)
+	up := true
+	link := func(now bool) {
+		if now != up && c.link != nil {
+			c.link(now)
+		}
+		up = now
+	}
 	for {
-		err := c.stream(ctx, id, last.Seq, func(j job.Job) {
+		err := c.stream(ctx, id, last.Seq, func() { link(true) }, func(j job.Job) {
 			last = j
 			deadline = time.Now().Add(Patience)
 			see(j)
@@ -141,6 +152,7 @@ func (c *Client) Watch(ctx context.Context, id string, see func(job.Job)) (job.J
 		case errors.As(err, &refused) && refused.Status < http.StatusInternalServerError, time.Now().After(deadline):
 			return last, err
 		}
+		link(false)
 		select {
 		case <-ctx.Done():
 		case <-time.After(reconnectWait):
@@ -148,8 +160,8 @@ func (c *Client) Watch(ctx context.Context, id string, see func(job.Job)) (job.J
 	}
 }
 
-// stream reads one connection's events to its end.
-func (c *Client) stream(ctx context.Context, id string, seen int64, see func(job.Job)) error {
+// stream reads one connection's events to its end; heard is called when the fleet has answered.
+func (c *Client) stream(ctx context.Context, id string, seen int64, heard func(), see func(job.Job)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/v1/jobs/"+url.PathEscape(id)+"/events", nil)
@@ -164,6 +176,7 @@ func (c *Client) stream(ctx context.Context, id string, seen int64, see func(job
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
+	heard()
 	silence := time.AfterFunc(silentTime, cancel)
 	defer silence.Stop()
 	lines := bufio.NewReader(response.Body)

@@ -38,11 +38,12 @@ var ErrKilled = errors.New("the workers were killed before they had drained; the
 
 // Local is a fleet on this machine. Every field is required.
 type Local struct {
-	Pipeline stage.Pipeline  // with the durations to be used
-	State    string          // directory; made when missing
-	Addr     string          // host:port of the API
-	Tasks    map[string]int  // of each stage
-	Binaries string          // folder with one worker per stage, named after it
+	Pipeline stage.Pipeline // with the durations to be used
+	State    string         // directory; made when missing
+	Addr     string         // host:port of the API
+	Tasks    map[string]int // of each stage
+	Binaries string         // folder with one worker per stage, named after it
+	Limits   Limits
 	Environ  []string        // NAME=value, from which workers inherit what is not the fleet's own
 	Out      io.Writer       // lines for the person who runs it
 	Kill     <-chan struct{} // closed by a person who will not wait for the drain
@@ -66,7 +67,7 @@ func (l Local) Run(ctx context.Context) (err error) {
 		return err
 	}
 	metrics := telemetry.NewRegistry()
-	record, err := job.Open(ctx, st.database(), job.Options{Migrate: true, ReconcileEvery: localReconcile, Registerer: metrics, Failed: loggedFaults(log)})
+	record, err := job.Open(ctx, st.database(), l.Limits.of(job.Options{Migrate: true, ReconcileEvery: localReconcile, Registerer: metrics, Failed: loggedFaults(log)}))
 	if err != nil {
 		return fmt.Errorf("open the record: %w", err)
 	}

@@ -30,6 +30,7 @@ type Remote struct {
 	Addr     string // host:port of the API
 	Database string // sqlite:PATH or postgres://..., its schema up to date
 	Place    string // of the objects, file:///folder or s3://bucket/prefix
+	Limits   Limits
 	Log      io.Writer
 	Emit     bool // write the metrics behind alarms into the log, for CloudWatch; see package stage
 	Ready    func(addr string)
@@ -48,7 +49,7 @@ func (r Remote) Run(ctx context.Context) (err error) {
 		return err
 	}
 	metrics := telemetry.NewRegistry()
-	record, err := job.Open(ctx, r.Database, job.Options{Registerer: metrics, Failed: loggedFaults(log)})
+	record, err := job.Open(ctx, r.Database, r.Limits.of(job.Options{Registerer: metrics, Failed: loggedFaults(log)}))
 	if err != nil {
 		return fmt.Errorf("open the record: %w", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stagefleet/stagefleet/pkg/provider"
+	"github.com/stagefleet/stagefleet/pkg/setting"
 	"github.com/stagefleet/stagefleet/pkg/stage"
 )
 
@@ -26,8 +26,6 @@ const (
 
 	// EnvSwitch names the SSM parameter of the kill switch (see package control); empty: there is none.
 	EnvSwitch = "FLEET_SWITCH_PARAMETER"
-
-	envPrefix = "FLEET_"
 )
 
 // MetricsEMF is the value of EnvMetrics that turns metrics in the log on.
@@ -49,22 +47,19 @@ type Config struct {
 	AgentURI   string // of the ECS agent (ECS_AGENT_URI); empty: no protection
 }
 
-// Variables lists the names with the prefix FLEET_ that a worker accepts.
-func Variables() []string {
-	own := []string{stage.EnvStage, stage.EnvStageHash, stage.EnvName, EnvDatabase, EnvBlob, EnvHealthAddr, EnvParentFD, EnvLogLevel, EnvSwitch, EnvMetrics}
-	return append(own, provider.Variables()...)
-}
-
 // ParseConfig reads the environment, given as NAME=value, of the worker of that
 // name. The error is one line with name, value and bound. Values of unknown
 // variables are not repeated: they may be secrets with a misspelt name.
 func ParseConfig(environ []string, name string) (Config, error) {
-	env := map[string]string{}
+	if err := setting.Check(environ); err != nil {
+		return Config{}, err
+	}
+	known, env := setting.Names(setting.Worker), map[string]string{}
 	for _, e := range environ {
 		k, v, _ := strings.Cut(e, "=")
 		env[k] = v
-		if strings.HasPrefix(k, envPrefix) && !slices.Contains(Variables(), k) {
-			return Config{}, fmt.Errorf("%s is set, must be one of %s", k, strings.Join(Variables(), " "))
+		if strings.HasPrefix(k, setting.Prefix) && !slices.Contains(known, k) {
+			return Config{}, fmt.Errorf("%s is set, but is no setting of a worker, must be one of %s", k, strings.Join(known, " "))
 		}
 	}
 	settings, err := stage.ParseEnv(func(k string) string { return env[k] }, name)

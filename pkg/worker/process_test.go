@@ -300,7 +300,7 @@ func TestAWorkerSaysWhyItDoesNotStart(t *testing.T) {
 		code int
 		says string
 	}{
-		{"FLEET_COLOUR=red", worker.ExitConfig, "worker cut: FLEET_COLOUR is set, must be one of"},
+		{"FLEET_COLOUR=red", worker.ExitConfig, "worker cut: FLEET_COLOUR is set, but there is no such setting"},
 		{"FLEET_LOG_LEVEL=loud", worker.ExitConfig, `worker cut: FLEET_LOG_LEVEL is "loud", must be`},
 		{"FLEET_DATABASE_URL=sqlite:/nowhere/fleet.db", worker.ExitStart, "open the record"},
 		{"AWS_ENDPOINT_URL_SQS=http://127.0.0.1:1", worker.ExitStart, "find queue"},
