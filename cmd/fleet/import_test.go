@@ -33,7 +33,7 @@ func newDesk(t *testing.T) *front {
 	}
 	first := job.Route{Stage: "ingest", Queue: "q.fifo", DLQ: "d", FIFO: true}
 	f := &front{Server: httptest.NewServer(api.NewServer(api.Config{
-		Record: s, Imports: s, LocalFiles: true, Objects: objects, Place: "file://" + dir, First: first, MaxUpload: 1 << 20,
+		Record: s, Imports: s, Local: true, Objects: objects, Place: "file://" + dir, First: first, MaxUpload: 1 << 20,
 		Metrics: http.NotFoundHandler(), Log: zap.NewNop(),
 	}))}
 	ctx, stop := context.WithCancel(context.Background())

@@ -36,6 +36,10 @@ func newServe(getenv func(string) string) *cobra.Command {
 			}
 			ctx, _, stop := stopSignals(cmd)
 			defer stop()
+			var err error
+			if server.Providers, err = fleet.ParseProviders(getenv(fleet.EnvProviders)); err != nil {
+				return usageError{err}
+			}
 			server.Log = cmd.ErrOrStderr()
 			server.Emit = getenv(worker.EnvMetrics) == worker.MetricsEMF
 			server.Ready = func(addr string) { fmt.Fprintf(cmd.OutOrStdout(), "The API answers at http://%s\n", addr) }

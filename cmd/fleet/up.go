@@ -48,6 +48,9 @@ func newUp(getenv func(string) string) *cobra.Command {
 			if local.Tasks, err = fleet.ParseTasks(tasks, local.Pipeline); err != nil {
 				return usageError{err}
 			}
+			if local.Providers, err = fleet.ParseProviders(getenv(fleet.EnvProviders)); err != nil {
+				return usageError{err}
+			}
 			if local.Binaries, err = beside(); err != nil {
 				return err
 			}

@@ -104,6 +104,7 @@ func (overview) Stages(context.Context) ([]admin.Stage, error) {
 const maxUpload = 1 << 20
 
 type bundle struct {
+	inbox *job.Store
 	*record
 	server *httptest.Server
 	client *api.Client
@@ -113,7 +114,7 @@ type bundle struct {
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
-	b := &bundle{record: &record{jobs: map[string]job.Job{}}, folder: t.TempDir()}
+	b := &bundle{record: &record{jobs: map[string]job.Job{}}, inbox: events(t), folder: t.TempDir()}
 	objects, err := blob.NewFolder(b.folder)
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +122,7 @@ func setup(t *testing.T) *bundle {
 	core, logs := observer.New(zap.DebugLevel)
 	b.logs = logs
 	b.server = httptest.NewServer(api.NewServer(api.Config{
-		Record: b.record, Objects: objects, Place: "file://" + b.folder, Overview: overview{},
+		Record: b.record, Events: b.inbox, Providers: providers(t), Objects: objects, Place: "file://" + b.folder, Overview: overview{},
 		First: job.Route{Stage: "ingest", Queue: "q.fifo", FIFO: true}, MaxUpload: maxUpload, Metrics: http.NotFoundHandler(), Log: zap.New(core),
 	}))
 	t.Cleanup(b.server.Close)

@@ -106,7 +106,7 @@ func (s *Server) createImport(w http.ResponseWriter, r *http.Request) error {
 	if in.Object == "" {
 		return problem(http.StatusBadRequest, "no_file", "The form has no field named file with a sheet.")
 	}
-	if !s.cfg.LocalFiles || !who.scopes.Has(job.ScopeOperate) {
+	if !s.cfg.Local || !who.scopes.Has(job.ScopeOperate) {
 		in.Folder = ""
 	}
 	i, err := s.cfg.Imports.CreateImport(r.Context(), in)

@@ -41,7 +41,7 @@ func newDesk(t *testing.T, localFiles bool) *desk {
 	}
 	first := job.Route{Stage: "ingest", Queue: "q.fifo", DLQ: "d", FIFO: true}
 	d.server = httptest.NewServer(api.NewServer(api.Config{
-		Record: d.s, Imports: d.s, LocalFiles: localFiles, Objects: objects, Place: "file://" + d.dir, Overview: overview{},
+		Record: d.s, Imports: d.s, Local: localFiles, Objects: objects, Place: "file://" + d.dir, Overview: overview{},
 		First: first, MaxUpload: maxUpload, Metrics: http.NotFoundHandler(), Log: zap.NewNop(),
 	}))
 	d.client = api.NewClient(d.server.URL)

@@ -21,6 +21,7 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/admin"
 	"github.com/stagefleet/stagefleet/pkg/blob"
 	"github.com/stagefleet/stagefleet/pkg/job"
+	"github.com/stagefleet/stagefleet/pkg/webhook"
 )
 
 // Tenant is the account that every caller has until there are keys.
@@ -53,20 +54,30 @@ type Overview interface {
 	Stages(ctx context.Context) ([]admin.Stage, error)
 }
 
-// Config is what a Server needs; every field is required.
+// Events is what the API needs of the record to take providers' events and to tell of webhooks.
+type Events interface {
+	Receive(ctx context.Context, e job.Event) (fresh bool, err error)
+	Hooks(ctx context.Context, tenant, job string) ([]job.Hook, error)
+	HookSecrets(ctx context.Context, tenant, fresh string) ([]string, error)
+	RotateHookSecret(ctx context.Context, tenant, fresh, who string, overlap time.Duration) error
+}
+
+// Config is what a Server needs; every field is required, except where it says otherwise.
 type Config struct {
 	Record    Record
 	Imports   Imports
+	Events    Events
+	Providers map[string][]webhook.Secret // by which providers sign their events; empty: none is accepted
 	Objects   blob.Store
 	Place     string // of the object store, file:///folder or s3://bucket/prefix: results are named with it
 	Overview  Overview
 	Operator  *admin.Operator
 	First     job.Route // of a new job
 	MaxUpload int64     // bytes of one recording
-	// LocalFiles lets operators import recordings that are files of this machine.
-	LocalFiles bool
-	Metrics    http.Handler
-	Log        *zap.Logger
+	// Local lets operators import recordings that are files of this machine, and webhooks go to addresses that only it has.
+	Local   bool
+	Metrics http.Handler
+	Log     *zap.Logger
 }
 
 // Server answers the API's requests. It is safe for concurrent use.

@@ -33,6 +33,7 @@ const (
 type submitForm struct {
 	File    []byte `json:"file" jsonschema:"description=the recording\\, with its file name"`
 	Target  string `json:"target,omitempty" jsonschema:"description=what the recording is called; its file name unless given"`
+	Webhook string `json:"webhook,omitempty" jsonschema:"description=https address that the job's end is reported to\\, signed as Standard Webhooks has it"`
 	Version int64  `json:"version,omitempty" jsonschema:"minimum=1,description=version of the target; the next unless given"`
 }
 
@@ -42,6 +43,7 @@ type upload struct {
 	version int64
 	name    string
 	folder  string // of the object
+	webhook string
 	object  recording.Object
 }
 
@@ -62,7 +64,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	}
 	j, err := s.cfg.Record.Submit(r.Context(), job.Submission{
 		Tenant: callerOf(r.Context()).tenant, Target: up.target, Version: up.version, Digest: up.object.SHA256, Input: input, Upload: up.folder, First: s.cfg.First,
-		IdempotencyKey: key, BodyHash: up.hash(), TraceParent: r.Header.Get("Traceparent"),
+		IdempotencyKey: key, BodyHash: up.hash(), TraceParent: r.Header.Get("Traceparent"), Webhook: up.webhook,
 	})
 	if err != nil {
 		return err
@@ -77,7 +79,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 
 // hash is equal for two requests that ask for the same thing.
 func (u upload) hash() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %q %s", u.target, u.version, u.name, u.object.SHA256))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %q %s %q", u.target, u.version, u.name, u.object.SHA256, u.webhook))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -110,6 +112,10 @@ func (s *Server) take(up *upload, r *http.Request, part *multipart.Part) error {
 	switch part.FormName() {
 	case "target":
 		up.target, err = text(part, MaxTarget)
+	case "webhook":
+		if up.webhook, err = text(part, MaxTarget*4); err == nil && up.webhook != "" {
+			err = s.reportable(up.webhook)
+		}
 	case "version":
 		var digits string
 		if digits, err = text(part, 20); err == nil {
@@ -122,7 +128,7 @@ func (s *Server) take(up *upload, r *http.Request, part *multipart.Part) error {
 		up.name = path.Base(strings.ReplaceAll(part.FileName(), `\`, "/"))
 		up.folder, up.object, err = s.keep(r, part)
 	default:
-		return problem(http.StatusBadRequest, "unknown_field", "The form's fields are file, target and version.")
+		return problem(http.StatusBadRequest, "unknown_field", "The form's fields are file, target, version and webhook.")
 	}
 	return err
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/localsqs"
 	"github.com/stagefleet/stagefleet/pkg/localsqs/sqsclient"
 	"github.com/stagefleet/stagefleet/pkg/stage"
+	"github.com/stagefleet/stagefleet/pkg/webhook"
 )
 
 // localReconcile is how often the record is compared with the queues, and dead letters with the record: sooner than in
@@ -47,6 +48,8 @@ type Local struct {
 	Environ  []string        // NAME=value, from which workers inherit what is not the fleet's own
 	Out      io.Writer       // lines for the person who runs it
 	Kill     <-chan struct{} // closed by a person who will not wait for the drain
+
+	Providers map[string][]webhook.Secret // by which providers sign their events; empty: none is accepted
 }
 
 // Run brings the fleet up and keeps it until ctx ends; then workers drain, and the rest stops. It fails with ErrInUse when
@@ -79,7 +82,7 @@ func (l Local) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, stopQueues()) }()
 	server := Server{
 		Pipeline: l.Pipeline, Env: localEnv, Addr: l.Addr, Record: record, Place: st.place(), Queues: sqsclient.New(queues), Metrics: metrics, Log: log,
-		LocalFiles: true, Sweep: localReconcile, Watch: localWatch, Ready: func(addr string) { l.welcome(addr, endpoint, st) },
+		Local: true, Providers: l.Providers, Sweep: localReconcile, Watch: localWatch, Ready: func(addr string) { l.welcome(addr, endpoint, st) },
 	}
 	if err := admin.CreateQueues(ctx, sqsclient.New(queues), l.Pipeline, localEnv); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/internal/telemetry"
 	"github.com/stagefleet/stagefleet/pkg/job"
 	"github.com/stagefleet/stagefleet/pkg/stage"
+	"github.com/stagefleet/stagefleet/pkg/webhook"
 )
 
 // remoteSweep costs one call per stage and look when the dead-letter queues are empty.
@@ -34,6 +35,8 @@ type Remote struct {
 	Log      io.Writer
 	Emit     bool // write the metrics behind alarms into the log, for CloudWatch; see package stage
 	Ready    func(addr string)
+
+	Providers map[string][]webhook.Secret // by which providers sign their events; empty: none is accepted
 }
 
 // Run serves until ctx ends. Queues are found by the AWS configuration of the environment.
@@ -65,6 +68,6 @@ func (r Remote) Run(ctx context.Context) (err error) {
 	}
 	return Serve(ctx, Server{
 		Pipeline: r.Pipeline, Env: r.Env, Addr: r.Addr, Record: record, Crew: record, Place: r.Place, Queues: sqs.NewFromConfig(cfg),
-		Metrics: metrics, Log: log, Sweep: remoteSweep, Watch: remoteWatch, Ready: r.Ready,
+		Metrics: metrics, Log: log, Sweep: remoteSweep, Watch: remoteWatch, Ready: r.Ready, Providers: r.Providers,
 	})
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/internal/telemetry"
 	"github.com/stagefleet/stagefleet/pkg/job"
 	"github.com/stagefleet/stagefleet/pkg/stage"
+	"github.com/stagefleet/stagefleet/pkg/webhook"
 )
 
 // DefaultAddr is where the API answers.
@@ -49,11 +50,13 @@ type Server struct {
 	Queues   Queues
 	Metrics  *prometheus.Registry // shown under /metrics
 	Log      *zap.Logger
-	// LocalFiles: sheets may name files of this machine.
-	LocalFiles bool
-	Sweep      time.Duration     // between two looks into the dead-letter queues
-	Watch      time.Duration     // between two looks for alarms
-	Ready      func(addr string) // called once, when the API answers
+	// Local: callers are on this machine, so sheets may name its files, and webhooks may go to addresses that only it has.
+	Local bool
+	Sweep time.Duration     // between two looks into the dead-letter queues
+	Watch time.Duration     // between two looks for alarms
+	Ready func(addr string) // called once, when the API answers
+
+	Providers map[string][]webhook.Secret // by which providers sign their events; empty: none is accepted
 }
 
 // Serve runs API, relay, reconciler, sweeper and importer until ctx ends or one of them fails; then it ends the others.
@@ -85,6 +88,7 @@ func Serve(ctx context.Context, s Server) error {
 		"collector":  func() error { return operator.Collecting(ctx, s.collected, s.notCollected) },
 		"importer":   func() error { return imports.Run(ctx) },
 		"alarms":     func() error { return overview.Watch(ctx, s.Watch, s.unseen) },
+		"webhooks":   func() error { return s.reports(ctx) },
 	}
 	ended := make(chan error, len(parts))
 	for name, run := range parts {
@@ -114,6 +118,12 @@ func part(ctx context.Context, name string, err error) error {
 
 // unseen says that the alarms are as old as the last look that succeeded.
 func (s Server) unseen(err error) { s.Log.Warn("alarms not evaluated", zap.Error(err)) }
+
+func (s Server) reports(ctx context.Context) error {
+	client := webhook.NewClient(s.Local)
+	defer client.Close()
+	return hooks{s.Record, client, s.Log}.run(ctx)
+}
 
 func (s Server) sweeper() *admin.Sweeper {
 	return &admin.Sweeper{Stages: s.Pipeline, Env: s.Env, Queues: s.Queues, Record: s.Record, Every: s.Sweep, Failed: func(err error) {
@@ -157,7 +167,8 @@ func (s Server) front(ctx context.Context) (*api.Server, *admin.Admin, *admin.Op
 	stages, _ := s.Pipeline.Ordered() // as admin.New has found
 	operator := &admin.Operator{Stages: stages, Record: s.Record, Letters: s.sweeper(), Objects: objects}
 	return api.NewServer(api.Config{
-		Record: s.Record, Imports: s.Record, LocalFiles: s.LocalFiles, Objects: objects, Place: s.Place, Overview: overview, Operator: operator,
+		Record: s.Record, Imports: s.Record, Local: s.Local, Events: s.Record, Providers: s.Providers,
+		Objects: objects, Place: s.Place, Overview: overview, Operator: operator,
 		First: job.Route(first), MaxUpload: entry.Profile.MaxInput, Metrics: telemetry.Handler(s.Metrics), Log: s.Log,
 	}), overview, operator, nil
 }

@@ -61,6 +61,8 @@ func (s *Store) Age(ctx context.Context, d time.Duration) error {
 		"UPDATE outbox SET ready_at = ready_at - $1, due_at = due_at - $1, not_before = not_before - $1",
 		"UPDATE await SET deadline = deadline - $1 WHERE deadline > 0",
 		"UPDATE attempt SET closed_at = closed_at - $1 WHERE closed_at > 0",
+		"UPDATE webhook SET ready_at = ready_at - $1 WHERE ready_at > 0",
+		"UPDATE webhook SET created_at = created_at - $1",
 	} {
 		if err := s.Change(ctx, text, us); err != nil {
 			return err

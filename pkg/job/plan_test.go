@@ -63,19 +63,22 @@ var hot = map[string][]any{
 	"admit":            {"acme", 1, 1},
 	"lock_accounts":    {job.AccountRows},
 	"job_has_attempts": {"j1"},
+	"webhook_due":      {},
+	"take_webhooks":    {1, 4, 32},
+	"webhooks":         {"acme", "j1"},
 }
 
 var (
 	// Reads of tables that grow with the jobs, by no index or by the whole of one. The accounts stay few.
-	tableRead = regexp.MustCompile(`Seq Scan on (job|step|attempt|target|account_entry|inbox|effect|await|outbox|import|import_row)\b`)
+	tableRead = regexp.MustCompile(`Seq Scan on (job|step|attempt|target|account_entry|inbox|effect|await|outbox|webhook|import|import_row)\b`)
 	indexRead = regexp.MustCompile(`Index (?:Only )?Scan (?:Backward )?(?:using|on) (\w+)`)
-	liteRead  = regexp.MustCompile(`^SCAN (?:s|j|t|a|i|o|w|e|step|job|attempt|target|inbox|effect|await|outbox|account_entry|import|import_row)(?: USING (?:COVERING )?INDEX (\w+))?$`)
+	liteRead  = regexp.MustCompile(`^SCAN (?:s|j|t|a|i|o|w|e|step|job|attempt|target|inbox|effect|await|outbox|webhook|account_entry|import|import_row)(?: USING (?:COVERING )?INDEX (\w+))?$`)
 )
 
 // partial indexes hold only what is open, dead, waiting or failed, so reading all of one is not reading the table.
 var partial = map[string]bool{
 	"step_open": true, "step_dead": true, "step_part": true, "step_held": true, "step_parts": true, "attempt_garbage": true, "outbox_failed": true, "await_deadline": true,
-	"import_open": true, "import_row_pending": true, "import_row_refused": true,
+	"webhook_ready": true, "import_open": true, "import_row_pending": true, "import_row_refused": true,
 }
 
 // wholeRead returns the first line of a plan that reads a whole table, or an index that has an entry for every row of one.

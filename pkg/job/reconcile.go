@@ -144,7 +144,10 @@ func (s *Store) reissue(ctx context.Context, name string, ids []string) (int, er
 // forget removes what only served for a while.
 func (s *Store) forget(ctx context.Context) error {
 	err := s.db.UpdateRelaxed(ctx, "forget", func(tx *sqldb.Tx) error {
-		for name, age := range map[string]time.Duration{"forget_keys": keepKeys, "forget_workers": keepWorkers, "forget_events": keepEvents} {
+		for name, age := range map[string]time.Duration{
+			"forget_keys": keepKeys, "forget_workers": keepWorkers, "forget_events": keepEvents,
+			"forget_webhooks": keepHooks, "forget_webhook_secrets": 0,
+		} {
 			if _, err := tx.Exec(ctx, q(name), age.Microseconds()); err != nil {
 				return err
 			}

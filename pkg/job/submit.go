@@ -269,6 +269,9 @@ func (u *unit) create(sub Submission, id string, t *targetRow, held bool) error 
 	writes = append(writes, sqldb.Statement{
 		Text: q("insert_job"), Args: []any{id, j.Tenant, j.Target, j.Version, sub.Digest, j.State, j.Price, u.now},
 	})
+	if sub.Webhook != "" {
+		writes = append(writes, sqldb.Statement{Text: q("set_webhook"), Args: []any{id, sub.Webhook}})
+	}
 	if sub.Upload != "" {
 		writes = append(writes, sqldb.Statement{Text: q("take_upload"), Args: []any{sub.Upload}})
 	}

@@ -34,6 +34,7 @@ type Submission struct {
 	BodyHash       string  // what must be equal for the key to mean the same request
 	TraceParent    string  // W3C trace context, sent along with the first message
 	Row            *RowRef // of the import that asks: settled with the job, so that one row never makes two
+	Webhook        string  // address that the job's end is reported to; empty: nobody asks
 }
 
 // ClaimRequest asks for permission to run the step that a message stands for.
