@@ -34,12 +34,11 @@ func newServe(getenv func(string) string) *cobra.Command {
 			if server.Limits, err = limits.parse(); err != nil {
 				return err
 			}
-			ctx, _, stop := stopSignals(cmd)
-			defer stop()
-			var err error
 			if server.Providers, err = fleet.ParseProviders(getenv(fleet.EnvProviders)); err != nil {
 				return usageError{err}
 			}
+			ctx, _, stop := stopSignals(cmd)
+			defer stop()
 			server.Log = cmd.ErrOrStderr()
 			server.Emit = getenv(worker.EnvMetrics) == worker.MetricsEMF
 			server.Ready = func(addr string) { fmt.Fprintf(cmd.OutOrStdout(), "The API answers at http://%s\n", addr) }
