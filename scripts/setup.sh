@@ -1,10 +1,12 @@
 #!/bin/sh
 # Installs what the stages run; with "test" also what only the tests need (a C compiler for the race detector,
-# Postgres). Safe to run again: it asks dpkg first and calls apt only for what is missing.
+# Postgres, curl and jq). Safe to run again: it asks dpkg first and calls apt only for what is missing.
 set -eu
 packages=$(sed -n 's/^[a-z0-9-]*://p' "$(dirname "$0")/tools.txt" | tr ' ' '\n' | sort -u | tr '\n' ' ')
 if [ "${1:-}" = test ]; then
 	command -v cc >/dev/null || packages="$packages gcc libc6-dev"
+	command -v curl >/dev/null || packages="$packages curl"
+	command -v jq >/dev/null || packages="$packages jq"
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || packages="$packages postgresql"
 fi
 missing=""

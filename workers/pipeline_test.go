@@ -57,7 +57,7 @@ func TestARecordingBecomesClipsInOneProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := recording.Source{V: recording.Version, Object: f.Objects.PutFile("in/talk.mp4", file), Name: "talk.mp4"}
+	source := recording.Source{V: recording.Version, Object: f.Objects.PutFile("inbox/"+workertest.Tenant+"/talk.mp4", file), Name: "talk.mp4"}
 	j := f.Wait(f.Submit("talk", 0, source).ID)
 	if j.State != job.Completed || j.Result == nil || !j.Current {
 		t.Fatalf("%s because of %+v, steps %+v", j.State, j.Reason, j.Steps)
@@ -100,7 +100,7 @@ func TestARecordingBecomesClipsInOneProcess(t *testing.T) {
 
 func TestTextIsRefusedWithASentence(t *testing.T) {
 	f := fleet(t)
-	source := recording.Source{V: recording.Version, Object: f.Objects.Put("in/notes.txt", []byte("no recording at all\n")), Name: "notes.txt"}
+	source := recording.Source{V: recording.Version, Object: f.Objects.Put("inbox/"+workertest.Tenant+"/notes.txt", []byte("no recording at all\n")), Name: "notes.txt"}
 	j := f.Wait(f.Submit("notes", 0, source).ID)
 	if j.State != job.Rejected || j.Reason == nil || j.Reason.Sentence == "" {
 		t.Errorf("%s because of %+v", j.State, j.Reason)
@@ -137,7 +137,7 @@ func TestADamagedRecordingEndsWithGapsAndWithoutDeadLetters(t *testing.T) {
 			}
 		}
 		name := fmt.Sprintf("ruin%d", percent)
-		source := recording.Source{V: recording.Version, Object: f.Objects.Put("in/"+name+".mp4", content), Name: name + ".mp4"}
+		source := recording.Source{V: recording.Version, Object: f.Objects.Put("inbox/"+workertest.Tenant+"/"+name+".mp4", content), Name: name + ".mp4"}
 		if j := f.Wait(f.Submit(name, 0, source).ID); j.State != job.CompletedWithGaps && j.State != job.Rejected {
 			t.Errorf("%d %%: %s because of %+v, steps %+v", percent, j.State, j.Reason, j.Steps)
 		} else {

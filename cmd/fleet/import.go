@@ -36,7 +36,7 @@ func newImport(getenv func(string) string) *cobra.Command {
 		Use: "import FILE", Short: "Hand in a sheet of recordings", Long: importHelp, Args: usage(cobra.ExactArgs(1)),
 		Example: "  fleet import talks.csv --watch\n  fleet import talks.xlsx --json | jq -r .id",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file, err := openRegular(args[0])
+			file, err := api.OpenRegular(args[0])
 			if err != nil {
 				return err
 			}

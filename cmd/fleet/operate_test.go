@@ -419,7 +419,7 @@ func TestGarbageIsWhatNothingRefersTo(t *testing.T) {
 	if text := s.fleet(exitDone, "gc"); !strings.HasPrefix(text, "removed 0 objects") {
 		t.Errorf("%q", text)
 	}
-	if uploads, _ := filepath.Glob(filepath.Join(s.objects, "uploads", "*", "source")); len(uploads) != 1 {
+	if uploads, _ := filepath.Glob(filepath.Join(s.objects, "uploads", "*", "*", "source")); len(uploads) != 1 {
 		t.Errorf("uploads %v, want the one that the job refers to", uploads)
 	}
 	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {

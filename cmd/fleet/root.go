@@ -48,6 +48,7 @@ var (
 	errUsage       = errors.New("usage")
 	errNoResult    = errors.New("no result")
 	errInterrupted = errors.New("interrupted")
+	errForbidden   = errors.New("the record forbids it")
 )
 
 // usageError is a command line that cannot be understood.
@@ -70,7 +71,7 @@ func newRoot(getenv func(string) string) *cobra.Command {
 		newSubmit(getenv), newImport(getenv), newImports(getenv),
 		newWatch(getenv), newJobs(getenv), newJob(getenv), newCancel(getenv), newStages(getenv), newSize(getenv),
 		newDLQ(getenv), newPause(getenv), newResume(getenv), newGC(getenv), newEnv(getenv),
-		newNewStage(), newCompose(), newHealth(getenv))
+		newNewStage(), newCompose(), newHealth(getenv), newKeys(getenv), newAccounts(getenv))
 	return root
 }
 
@@ -125,23 +126,31 @@ func addrOf(getenv func(string) string) string {
 
 // client is a noun that asks a fleet: how, and in which form the answer is wanted.
 type client struct {
-	addr string
-	json bool
+	addr    string
+	keyFile string
+	json    bool
+	getenv  func(string) string
 }
 
 // flags adds what all such nouns take.
 func (c *client) flags(cmd *cobra.Command, getenv func(string) string) {
 	cmd.Flags().StringVar(&c.addr, "addr", addrOf(getenv), "address of the fleet; "+addrVar+" sets the default")
+	cmd.Flags().StringVar(&c.keyFile, "key-file", "", "file with the API key; "+keyVar+" holds one as well (default: the local fleet's own)")
 	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
+	c.getenv = getenv
 }
 
 // ask runs a call that a signal interrupts.
 func (c *client) ask(call func(ctx context.Context, fleet *api.Client) error) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	asked := api.NewClient(c.addr).As(person())
+	secret, err := secretOf(c.getenv, c.keyFile, c.addr)
+	if err != nil {
+		return err
+	}
+	asked := api.NewClient(c.addr).WithKey(secret).As(person())
 	defer asked.Close()
-	err := call(ctx, asked)
+	err = call(ctx, asked)
 	if err != nil && ctx.Err() != nil {
 		return errInterrupted
 	}
@@ -190,7 +199,7 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case errors.Is(err, api.ErrUnreachable):
 		return exitUnreachable
-	case errors.As(err, &refused) && refused.Status == http.StatusConflict:
+	case errors.Is(err, errForbidden), errors.Is(err, job.ErrEnded), errors.As(err, &refused) && refused.Status == http.StatusConflict:
 		return exitConflict
 	case errors.As(err, &refused) && slices.Contains(misunderstood, refused.Code):
 		return exitUsage
@@ -202,6 +211,9 @@ func exitCode(err error) int {
 func advice(err error) string {
 	if errors.Is(err, api.ErrUnreachable) {
 		return err.Error() + "\nIs `fleet up` running, and is --addr (or " + addrVar + ") its address?"
+	}
+	if refused, ok := errors.AsType[*api.Problem](err); ok && refused.Status == http.StatusUnauthorized {
+		return err.Error() + "\nCommands send the key of " + keyVar + ", of --key-file FILE, or of a local fleet's " + defaultState + " in the current folder."
 	}
 	return err.Error()
 }

@@ -46,8 +46,9 @@ func newServe(getenv func(string) string) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&server.Env, "env", getenv(stage.EnvName), "name of the environment in queue names; "+stage.EnvName+" sets the default")
-	cmd.Flags().StringVar(&server.Addr, "addr", addrOf(getenv), "address of the API, host:port on the loopback interface")
+	cmd.Flags().StringVar(&server.Addr, "addr", addrOf(getenv), "address of the API, host:port; beyond the loopback interface only once there are keys")
 	cmd.Flags().StringVar(&server.Place, "objects", getenv(worker.EnvBlob), "object store, file:///folder or s3://bucket/prefix; "+worker.EnvBlob+" sets the default")
+	cmd.Flags().Int64Var(&server.Price, "price", 0, "units that a job costs its account; failed and refused jobs are refunded")
 	databaseFlag(cmd, &server.Database, getenv)
 	limits.flags(cmd, getenv)
 	return cmd

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +34,7 @@ func newSubmit(getenv func(string) string) *cobra.Command {
 			if cmd.Flags().Changed("target") && request.Target == "" {
 				return usageError{errors.New("--target is empty; leave it out for the file's base name")}
 			}
-			file, err := openRegular(args[0])
+			file, err := api.OpenRegular(args[0])
 			if err != nil {
 				return err
 			}
@@ -93,48 +91,4 @@ func printEnd(cmd *cobra.Command, last job.Job, err error) error {
 		return err
 	}
 	return errors.Join(printJSON(cmd, last), withoutResult(last))
-}
-
-// openRegular opens what certainly is a file with bytes in it: a pipe could hang, a link could lead anywhere.
-func openRegular(path string) (*os.File, error) {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return nil, fmt.Errorf("find the recording: %w", err)
-	}
-	if err := regular(path, info); err != nil {
-		return nil, err
-	}
-	// The file may have been exchanged since: do not follow, do not wait, and look again.
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open the recording: %w", err)
-	}
-	info, err = file.Stat()
-	if err == nil {
-		err = regular(path, info)
-	}
-	if err != nil {
-		_ = file.Close()
-		return nil, err
-	}
-	return file, nil
-}
-
-func regular(path string, info fs.FileInfo) error {
-	var kind string
-	switch mode := info.Mode(); {
-	case mode.IsRegular():
-		return nil
-	case mode.IsDir():
-		kind = "a folder"
-	case mode&fs.ModeSymlink != 0:
-		kind = "a symbolic link"
-	case mode&fs.ModeNamedPipe != 0:
-		kind = "a named pipe"
-	case mode&fs.ModeSocket != 0:
-		kind = "a socket"
-	default:
-		kind = "a device"
-	}
-	return fmt.Errorf("%s is %s; only a regular file can be submitted", path, kind)
 }

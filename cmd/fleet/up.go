@@ -63,10 +63,11 @@ func newUp(getenv func(string) string) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&local.State, "state", defaultState, "directory of record, objects and logs")
-	cmd.Flags().StringVar(&local.Addr, "addr", addrOf(getenv), "address of the API, host:port on the loopback interface")
+	cmd.Flags().StringVar(&local.Addr, "addr", addrOf(getenv), "address of the API, host:port; beyond the loopback interface only once there are keys")
 	cmd.Flags().StringVar(&tasks, "workers", "", "worker processes of a stage, such as compile=3,transcribe=2")
 	cmd.Flags().DurationVar(&lease, "lease", 0, "how long a worker's silence is borne before its work is given to another (default 21s)")
 	cmd.Flags().DurationVar(&beat, "beat", 0, "how often a worker renews its lease (default 9s, or three sevenths of --lease)")
+	cmd.Flags().Int64Var(&local.Price, "price", 0, "units that a job costs its account; failed and refused jobs are refunded")
 	limits.flags(cmd, getenv)
 	return cmd
 }

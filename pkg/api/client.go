@@ -36,6 +36,7 @@ type Client struct {
 	base  string
 	actor string // named in the audit
 	link  func(up bool)
+	key   string // sent with every request; empty: none
 	http  *http.Client
 }
 
@@ -49,6 +50,12 @@ func NewClient(address string) *Client {
 
 // OnLink has Watch tell when it lost the fleet (false) and when it hears it again (true). Set it before the first call.
 func (c *Client) OnLink(tell func(up bool)) { c.link = tell }
+
+// WithKey makes the client send an API key, and returns it.
+func (c *Client) WithKey(secret string) *Client {
+	c.key = secret
+	return c
+}
 
 // Close lets go of idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -226,6 +233,9 @@ func decoded[T any](c *Client, r *http.Request) (T, int, error) {
 
 // do returns the response of a call that succeeded; its body is the caller's to close.
 func (c *Client) do(r *http.Request) (*http.Response, error) {
+	if c.key != "" {
+		r.Header.Set("Authorization", "Bearer "+c.key)
+	}
 	response, err := c.http.Do(r) //nolint:gosec // the address is the caller's own choice
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)

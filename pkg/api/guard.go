@@ -10,18 +10,25 @@ import (
 // loopback interface's, since a page in the user's browser can make any name lead here (DNS rebinding), and what a page of
 // another origin sends. Refusals are problem details.
 func Guard(next http.Handler) http.Handler {
-	origins := http.NewCrossOriginProtection()
-	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		writeProblem(w, r, problem(http.StatusForbidden, "cross_origin", "The fleet takes nothing from a page of another origin."))
-	}))
-	guarded := origins.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !IsLoopback((&url.URL{Host: r.Host}).Hostname()) {
-			writeProblem(w, r, problem(http.StatusForbidden, "not_loopback", "Without keys, the fleet answers only under a loopback address."))
+		if err := guarded(r); err != nil {
+			writeProblem(w, r, problemOf(err))
 			return
 		}
-		guarded.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	})
+}
+
+var origins = http.NewCrossOriginProtection()
+
+func guarded(r *http.Request) error {
+	if !IsLoopback((&url.URL{Host: r.Host}).Hostname()) {
+		return problem(http.StatusForbidden, "not_loopback", "Without keys, the fleet answers only under a loopback address.")
+	}
+	if origins.Check(r) != nil {
+		return problem(http.StatusForbidden, "cross_origin", "The fleet takes nothing from a page of another origin.")
+	}
+	return nil
 }
 
 // IsLoopback tells whether a host, without port, is this machine's loopback interface by its address or as localhost.

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/job"
 )
@@ -15,14 +15,15 @@ func (s *Server) jobRoutes() []route {
 	return []route{
 		{method: http.MethodPost, path: "/v1/jobs", scope: job.ScopeSubmit, summary: "Hand in a recording",
 			params: []param{{in: "header", name: "Idempotency-Key", about: "The same key with the same request makes one job, however often it is sent."}},
-			takes:  []body{{media: "multipart/form-data", like: submitForm{}}},
-			gives:  map[int]body{200: jsonOf(job.Job{}), 202: jsonOf(job.Job{})}, problems: []int{400, 402, 409, 413, 415, 422, 503}, handle: s.submit},
+			takes:  []body{{media: "multipart/form-data", like: submitForm{}}, jsonOf(SubmitOrder{})},
+			gives:  map[int]body{200: jsonOf(job.Job{}), 202: jsonOf(job.Job{})}, problems: []int{400, 402, 404, 409, 413, 415, 422, 503}, handle: s.submit},
 		{method: http.MethodGet, path: "/v1/jobs", scope: job.ScopeView, summary: "List jobs, newest first, without their histories",
 			params: []param{
 				{in: "query", name: "target", about: "Only jobs of this target."},
 				{in: "query", name: "state", about: "Only jobs in this state; one of work under way stands for all of them.", like: job.State("")},
-				{in: "query", name: "limit", about: "At most so many; 50 unless given.", like: 0},
-				{in: "query", name: "cursor", about: "What the page before gave."},
+				{in: "query", name: "stage", about: "Only unfinished jobs with work at this stage."},
+				{in: "query", name: "since", about: "Only jobs submitted at this time or later, as in 2026-01-02T15:04:05Z.", like: time.Time{}},
+				paging[0], paging[1],
 			},
 			gives: map[int]body{200: jsonOf(Page{})}, problems: []int{400}, handle: s.list},
 		{method: http.MethodGet, path: "/v1/jobs/{id}", scope: job.ScopeView, summary: "One job with the history of its steps",
@@ -39,19 +40,23 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	filter := job.Filter{Tenant: callerOf(r.Context()).tenant, Target: query.Get("target"), State: state, Cursor: query.Get("cursor")}
-	if text := query.Get("limit"); text != "" {
-		limit, err := strconv.Atoi(text)
-		if err != nil || limit < 1 || limit > MaxPage {
-			return problem(http.StatusBadRequest, "limit", "The limit must be a whole number from 1 to %d.", MaxPage)
-		}
-		filter.Limit = limit
-	}
-	jobs, cursor, err := s.cfg.Record.Jobs(r.Context(), filter)
+	limit, cursor, err := pageOf(r)
 	if err != nil {
 		return err
 	}
-	page := Page{Jobs: []job.Job{}, Cursor: cursor}
+	filter := job.Filter{
+		Tenant: callerOf(r.Context()).tenant, Target: query.Get("target"), State: state, Stage: query.Get("stage"), Limit: limit, Cursor: cursor,
+	}
+	if text := query.Get("since"); text != "" {
+		if filter.Since, err = time.Parse(time.RFC3339, text); err != nil {
+			return problem(http.StatusBadRequest, "since", "The time must be one of RFC 3339, as in 2026-01-02T15:04:05Z.")
+		}
+	}
+	jobs, next, err := s.cfg.Record.Jobs(r.Context(), filter)
+	if err != nil {
+		return err
+	}
+	page := Page{Jobs: []job.Job{}, Cursor: sealCursor(next)}
 	for _, j := range jobs {
 		page.Jobs = append(page.Jobs, s.placed(j))
 	}
@@ -71,8 +76,11 @@ func ParseState(text string) (job.State, error) {
 	return "", problem(http.StatusBadRequest, "state", "The state is none that a job can have, such as running, completed or failed.")
 }
 
-// MaxPage is the most jobs that one list holds.
-const MaxPage = 500
+// MaxPage is the most that one list holds.
+const (
+	MaxPage     = 500
+	defaultPage = 50
+)
 
 // Page is one list of jobs, newest first. An empty Cursor means that it is the last.
 type Page struct {

@@ -57,6 +57,7 @@ func (s *schemas) operation(r route) doc {
 		"summary":     r.summary, "parameters": s.parameters(r), "responses": s.responses(r),
 	}
 	if r.scope != "" {
+		op["x-scope"] = r.scope
 		op["security"] = []doc{{"key": []string{}}}
 		op["description"] = fmt.Sprintf("Needs a key with scope %s.", r.scope)
 	}

@@ -1,9 +1,7 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,9 +13,8 @@ import (
 )
 
 const (
-	maxOrder  = 64 << 10 // bytes of an order's JSON
-	maxReason = 512      // bytes of a person's reason
-	maxActor  = 64       // bytes of a name in the audit
+	maxReason = 512 // bytes of a person's reason
+	maxActor  = 64  // bytes of a name in the audit
 )
 
 // ActorHeader names the person behind a call without a key, for the audit.
@@ -29,7 +26,7 @@ func (s *Server) operatorRoutes() []route {
 	order := taking(Order{})
 	return []route{
 		{method: http.MethodPost, path: "/v1/jobs/{id}/cancel", scope: job.ScopeSubmit, summary: "End a job that has not ended",
-			takes: order, gives: map[int]body{200: jsonOf(job.Job{})}, problems: []int{400, 404, 409, 415}, handle: s.cancel},
+			takes: order, gives: map[int]body{200: jsonOf(job.Job{})}, problems: []int{400, 404, 409, 413, 415}, handle: s.cancel},
 		{method: http.MethodGet, path: "/v1/dead", scope: operate, summary: "What waits for a person: dead steps, and messages that the record does not know",
 			params: []param{
 				{in: "query", name: "stage", about: "Only of this stage."},
@@ -40,17 +37,17 @@ func (s *Server) operatorRoutes() []route {
 		{method: http.MethodGet, path: "/v1/dead/{id}", scope: operate, summary: "All that is known of one dead step or unknown message",
 			gives: map[int]body{200: jsonOf(admin.Inspection{})}, problems: []int{404, 409}, handle: s.inspect},
 		{method: http.MethodPost, path: "/v1/dead/{id}/redrive", scope: operate, summary: "Set the dead steps of a job going again, without a new charge",
-			takes: order, gives: map[int]body{200: jsonOf(job.Job{})}, problems: []int{400, 404, 409, 415}, handle: s.redrive},
+			takes: order, gives: map[int]body{200: jsonOf(job.Job{})}, problems: []int{400, 404, 409, 413, 415}, handle: s.redrive},
 		{method: http.MethodPost, path: "/v1/dead/{id}/discard", scope: operate, summary: "Give up the dead steps of a job, or delete an unknown message",
-			takes: order, gives: map[int]body{200: jsonOf(job.Job{})}, problems: []int{400, 404, 409, 415}, handle: s.discard},
+			takes: order, gives: map[int]body{200: jsonOf(job.Job{})}, problems: []int{400, 404, 409, 413, 415}, handle: s.discard},
 		{method: http.MethodGet, path: "/v1/pauses", scope: operate, summary: "The pauses in force",
 			gives: map[int]body{200: jsonOf([]admin.Pause{})}, handle: s.pauses},
 		{method: http.MethodPost, path: "/v1/pauses", scope: operate, summary: "Stop a stage, or all, from taking new work",
-			takes: taking(PauseOrder{}), gives: map[int]body{200: jsonOf(admin.Pause{})}, problems: []int{400, 404, 415}, handle: s.pause},
+			takes: taking(PauseOrder{}), gives: map[int]body{200: jsonOf(admin.Pause{})}, problems: []int{400, 404, 413, 415}, handle: s.pause},
 		{method: http.MethodDelete, path: "/v1/pauses/{stage}", scope: operate, summary: "Lift a pause",
 			gives: map[int]body{200: jsonOf(Resumed{})}, problems: []int{404}, handle: s.resume},
 		{method: http.MethodPost, path: "/v1/garbage", scope: operate, summary: "Remove objects that nothing refers to",
-			takes: taking(CollectOrder{}), gives: map[int]body{200: jsonOf(admin.Collected{})}, problems: []int{400, 415}, handle: s.collect},
+			takes: taking(CollectOrder{}), gives: map[int]body{200: jsonOf(admin.Collected{})}, problems: []int{400, 413, 415}, handle: s.collect},
 	}
 }
 
@@ -158,7 +155,7 @@ func (s *Server) pauses(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
 	var order PauseOrder
-	if err := read(r, &order); err != nil {
+	if err := readBody(r, &order); err != nil {
 		return err
 	}
 	if err := sayable(order.Reason); err != nil {
@@ -185,7 +182,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) collect(w http.ResponseWriter, r *http.Request) error {
 	var order CollectOrder
-	if err := read(r, &order); err != nil {
+	if err := readBody(r, &order); err != nil {
 		return err
 	}
 	got, err := s.cfg.Operator.Collect(r.Context(), time.Duration(order.OlderThanSeconds)*time.Second, order.DryRun, actor(r))
@@ -217,20 +214,10 @@ func operating(err error) error {
 // orderOf reads an order and checks its reason.
 func orderOf(r *http.Request) (Order, error) {
 	var order Order
-	if err := read(r, &order); err != nil {
+	if err := readBody(r, &order); err != nil {
 		return order, err
 	}
 	return order, sayable(order.Reason)
-}
-
-// read decodes a small JSON body, in which nothing may be misspelt.
-func read(r *http.Request, into any) error {
-	body := json.NewDecoder(io.LimitReader(r.Body, maxOrder))
-	body.DisallowUnknownFields()
-	if err := body.Decode(into); err != nil {
-		return problem(http.StatusBadRequest, "body", "The body is not the JSON that this address takes.")
-	}
-	return nil
 }
 
 // sayable bounds what the audit repeats.

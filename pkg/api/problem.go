@@ -20,7 +20,8 @@ type Problem struct {
 	Detail     string        `json:"detail"`             // one sentence
 	Instance   string        `json:"instance,omitempty"` // the address that was asked
 	Code       string        `json:"code"`               // bounded snake_case word
-	RetryAfter time.Duration `json:"-"`                  // from the header; zero when waiting does not help
+	ResetAt    *time.Time    `json:"reset_at,omitempty"` // when asking again may help
+	RetryAfter time.Duration `json:"-"`                  // the same as the header says it; zero when waiting does not help
 }
 
 // Error returns the sentence.
@@ -34,6 +35,7 @@ func problem(status int, code, sentence string, args ...any) *Problem {
 func problemOf(err error) *Problem {
 	var known *Problem
 	var refused *job.Refused
+	var invalid *job.Invalid
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &known):
@@ -41,11 +43,17 @@ func problemOf(err error) *Problem {
 	case errors.As(err, &refused):
 		return refusal(refused)
 	case errors.As(err, &tooLarge):
-		return problem(http.StatusRequestEntityTooLarge, "too_large", "The upload is larger than %d bytes.", tooLarge.Limit)
+		return problem(http.StatusRequestEntityTooLarge, "too_large", "The body is larger than %d bytes, the most that is taken here.", tooLarge.Limit)
+	case errors.As(err, &invalid):
+		return problem(http.StatusUnprocessableEntity, "invalid", "%s", invalid.Sentence)
 	case errors.Is(err, job.ErrNotFound):
-		return problem(http.StatusNotFound, "not_found", "There is no such job.")
+		return problem(http.StatusNotFound, "not_found", "There is no such thing, or it is not yours.")
+	case errors.Is(err, job.ErrOffset):
+		return problem(http.StatusConflict, "offset", "Another request has sent these bytes; ask the upload where it stands.")
+	case errors.Is(err, job.ErrEnded):
+		return problem(http.StatusConflict, "ended", "It has ended already.")
 	case errors.Is(err, job.ErrVersionOlder):
-		return problem(http.StatusConflict, "version_older", "A newer version of the target has been taken in, so this one would be superseded; submit it under a higher version.")
+		return problem(http.StatusConflict, "version_older", "A newer version of the target has been taken in; submit this one under a higher version.")
 	case errors.Is(err, job.ErrVersionConflict):
 		return problem(http.StatusConflict, "version_conflict", "This version of the target exists already with other content; submit it under another version.")
 	case errors.Is(err, job.ErrIdempotencyMismatch):
@@ -76,8 +84,13 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {
 	told := *p
 	told.Instance = r.URL.EscapedPath()
 	w.Header().Set("Content-Type", "application/problem+json")
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
 	if p.RetryAfter > 0 {
 		seconds := (p.RetryAfter + time.Second - 1) / time.Second
+		reset := time.Now().Add(seconds * time.Second).UTC().Truncate(time.Second)
+		told.ResetAt = &reset
 		w.Header().Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
 	}
 	w.WriteHeader(p.Status)

@@ -43,7 +43,8 @@ func jsonOf(like any) body { return body{media: "application/json", like: like} 
 
 // routes is the whole API.
 func (s *Server) routes() []route {
-	return slices.Concat(s.jobRoutes(), s.importRoutes(), s.webhookRoutes(), s.providerRoutes(), s.operatorRoutes(), s.fleetRoutes())
+	return slices.Concat(s.jobRoutes(), s.uploadRoutes(), s.resultRoutes(), s.quoteRoutes(), s.importRoutes(), s.accountRoutes(), s.keyRoutes(),
+		s.webhookRoutes(), s.providerRoutes(), s.operatorRoutes(), s.fleetRoutes())
 }
 
 // fleetRoutes are about the fleet rather than about somebody's work.

@@ -2,14 +2,13 @@
 // client that the fleet command uses.
 //
 // Promised: 202 only when the job and its input are durable; errors are RFC 9457 problem details with a sentence for
-// people; live events lose nothing over a reconnect. Not promised yet: keys, so the server answers callers on the loopback
-// interface only. Package job decides; this package translates. An operation is an entry of the table of routes: method, path,
+// people; live events lose nothing over a reconnect; nobody learns of another tenant's work, not even that it is there. While
+// there are no keys, the server answers callers on the loopback interface only. Package job decides; this package translates. An operation is an entry of the table of routes: method, path,
 // scope, what it takes and gives; the OpenAPI document at /v1/openapi.json is made from it.
 package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -24,7 +23,7 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/webhook"
 )
 
-// Tenant is the account that every caller has until there are keys.
+// Tenant is the account of the local operator, who is every caller until there are keys.
 const Tenant = "local"
 
 // Timing of the server.
@@ -37,16 +36,21 @@ const (
 // Record is what the API needs of package job.
 type Record interface {
 	Reader
+	Keyring
+	Ledger
+	Uploads
 	Submit(ctx context.Context, s job.Submission) (job.Job, error)
 	Uploaded(ctx context.Context, folder string) error
 	Jobs(ctx context.Context, f job.Filter) ([]job.Job, string, error)
+	Forecast(ctx context.Context, stages []string) (job.Forecast, error)
 	Ping(ctx context.Context) error
 }
 
-// Reader reads one job. Seq is the cheap question whether anything has changed.
+// Reader reads one job. Changes is the cheap question whether anything has changed, for all who watch.
 type Reader interface {
 	Job(ctx context.Context, tenant, id string) (job.Job, error)
 	Seq(ctx context.Context, tenant, id string) (int64, error)
+	Changes(ctx context.Context, watched []job.Watched, keys []string) (job.Changed, error)
 }
 
 // Overview tells the state of every stage, in the order of the work.
@@ -62,7 +66,7 @@ type Events interface {
 	RotateHookSecret(ctx context.Context, tenant, fresh, who string, overlap time.Duration) error
 }
 
-// Config is what a Server needs; every field is required, except where it says otherwise.
+// Config is what a Server needs. Every field is required unless it says otherwise.
 type Config struct {
 	Record    Record
 	Imports   Imports
@@ -73,16 +77,21 @@ type Config struct {
 	Overview  Overview
 	Operator  *admin.Operator
 	First     job.Route // of a new job
+	Stages    []string  // in the order of the work, for forecasts
 	MaxUpload int64     // bytes of one recording
-	// Local lets operators import recordings that are files of this machine, and webhooks go to addresses that only it has.
+	// Local lets operators submit and import recordings that are files of this machine, and webhooks go to addresses that only it has.
 	Local   bool
 	Metrics http.Handler
 	Log     *zap.Logger
+	Price   int64 // units that a job costs; zero is free
+	// KeysMade is told, perhaps often, that there are keys, so that callers without one are refused; may be nil.
+	KeysMade func()
 }
 
 // Server answers the API's requests. It is safe for concurrent use.
 type Server struct {
 	cfg      Config
+	gate     *gate
 	watches  *watches
 	handler  http.Handler
 	document doc           // OpenAPI
@@ -91,10 +100,14 @@ type Server struct {
 
 // NewServer prepares a server; Run makes it answer.
 func NewServer(cfg Config) *Server {
-	s := &Server{cfg: cfg, watches: newWatches(cfg.Record), stopping: make(chan struct{})}
+	if cfg.KeysMade == nil {
+		cfg.KeysMade = func() {}
+	}
+	s := &Server{cfg: cfg, gate: newGate(cfg.Record, cfg.KeysMade), stopping: make(chan struct{})}
+	s.watches = newWatches(cfg.Record, s.event)
 	routes := s.routes()
 	s.document = describe(routes)
-	s.handler = Guard(s.mux(routes))
+	s.handler = s.mux(routes)
 	return s
 }
 
@@ -142,9 +155,15 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, route route) {
 }
 
 func (s *Server) perform(w http.ResponseWriter, r *http.Request, route route) error {
-	c := localOperator
-	if err := c.allow(route.scope); err != nil {
-		return err
+	var c caller
+	if route.scope != "" {
+		var err error
+		if c, err = s.gate.caller(r); err != nil {
+			return err
+		}
+		if err := c.allow(route.scope); err != nil {
+			return err
+		}
 	}
 	if err := route.understands(r); err != nil {
 		return err
@@ -176,16 +195,5 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	s.cfg.Metrics.ServeHTTP(w, r)
-	return nil
-}
-
-func writeJSON(w http.ResponseWriter, status int, body any) error {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("encode the answer: %w", err)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // a client that hung up gets no answer
 	return nil
 }

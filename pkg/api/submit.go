@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,9 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"mime/multipart"
 	"net/http"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -47,14 +48,18 @@ type upload struct {
 	object  recording.Object
 }
 
-// submit streams the recording into the object store and then asks the record for a job: 202 for a new one, 200 for one that
+// submit gets hold of the recording, however it is given, and then asks the record for a job: 202 for a new one, 200 for one that
 // the same content has made before. A submission without a new job leaves its object behind, which garbage collection removes.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	key := r.Header.Get("Idempotency-Key")
 	if len(key) > maxKey {
 		return problem(http.StatusBadRequest, "idempotency_key", "The idempotency key must have at most %d bytes.", maxKey)
 	}
-	up, err := s.receive(w, r)
+	receive := s.receive
+	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media == "application/json" {
+		receive = s.refer
+	}
+	up, err := receive(w, r)
 	if err != nil {
 		return err
 	}
@@ -64,7 +69,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	}
 	j, err := s.cfg.Record.Submit(r.Context(), job.Submission{
 		Tenant: callerOf(r.Context()).tenant, Target: up.target, Version: up.version, Digest: up.object.SHA256, Input: input, Upload: up.folder, First: s.cfg.First,
-		IdempotencyKey: key, BodyHash: up.hash(), TraceParent: r.Header.Get("Traceparent"), Webhook: up.webhook,
+		Price: s.cfg.Price, IdempotencyKey: key, BodyHash: up.hash(), TraceParent: r.Header.Get("Traceparent"), Webhook: up.webhook,
 	})
 	if err != nil {
 		return err
@@ -125,8 +130,8 @@ func (s *Server) take(up *upload, r *http.Request, part *multipart.Part) error {
 		if up.object.Key != "" {
 			return problem(http.StatusBadRequest, "two_files", "Send one recording per request.")
 		}
-		up.name = path.Base(strings.ReplaceAll(part.FileName(), `\`, "/"))
-		up.folder, up.object, err = s.keep(r, part)
+		up.name = baseName(part.FileName())
+		up.folder, up.object, err = s.keep(r.Context(), part)
 	default:
 		return problem(http.StatusBadRequest, "unknown_field", "The form's fields are file, target, version and webhook.")
 	}
@@ -135,9 +140,9 @@ func (s *Server) take(up *upload, r *http.Request, part *multipart.Part) error {
 
 // keep streams a file into the object store, in a folder of its own. The record knows of the folder before the object is in
 // it, so that what no job takes is found.
-func (s *Server) keep(r *http.Request, part io.Reader) (string, recording.Object, error) {
-	folder := "uploads/" + strings.ToLower(rand.Text())
-	object, err := s.cfg.Objects.Create(r.Context(), folder+"/source")
+func (s *Server) keep(ctx context.Context, part io.Reader) (string, recording.Object, error) {
+	folder := uploadFolder(callerOf(ctx).tenant, strings.ToLower(rand.Text()))
+	object, err := s.cfg.Objects.Create(ctx, folder+"/source")
 	if err != nil {
 		return "", recording.Object{}, err
 	}
@@ -146,7 +151,7 @@ func (s *Server) keep(r *http.Request, part io.Reader) (string, recording.Object
 	if _, err := io.CopyBuffer(struct{ io.Writer }{object}, limited, make([]byte, copyBuffer)); err != nil {
 		return "", recording.Object{}, broken(err)
 	}
-	if err := s.cfg.Record.Uploaded(r.Context(), folder); err != nil {
+	if err := s.cfg.Record.Uploaded(ctx, folder); err != nil {
 		return "", recording.Object{}, err
 	}
 	kept, err := object.Commit()
@@ -201,7 +206,7 @@ func (u *upload) complete() error {
 	if u.object.Key == "" {
 		return problem(http.StatusBadRequest, "no_file", "The form has no field named file with a recording.")
 	}
-	if u.name == "." || u.name == "/" {
+	if u.name == "" || u.name == "." || u.name == "/" {
 		u.name = "recording"
 	}
 	if u.target == "" {

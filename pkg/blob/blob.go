@@ -33,6 +33,8 @@ type Store interface {
 	Create(ctx context.Context, key string) (Writer, error)
 	// Open reads an object from its beginning. The error matches ErrNotFound when there is none.
 	Open(ctx context.Context, key string) (io.ReadCloser, error)
+	// Content reads an object in any order, as for ranges. The error matches ErrNotFound when there is none.
+	Content(ctx context.Context, key string) (io.ReadSeekCloser, error)
 	// Path returns a local file with the object's bytes, for tools that need a name. A folder store returns
 	// its own file, a bucket a copy in dir. The file must not be written to.
 	Path(ctx context.Context, key, dir string) (string, error)

@@ -134,7 +134,7 @@ func TestAStoppedFleetKeepsItsRecordQueuesAndObjectsUnderAnyName(t *testing.T) {
 	if err := first.stop(); err != nil {
 		t.Fatalf("stop: %v", err)
 	}
-	if uploads, _ := filepath.Glob(filepath.Join(glob(state), "objects", "uploads", "*", "source")); len(uploads) != 1 {
+	if uploads, _ := filepath.Glob(filepath.Join(glob(state), "objects", "uploads", "local", "*", "source")); len(uploads) != 1 {
 		t.Errorf("uploads: %v", uploads)
 	}
 	if _, err := os.Stat(filepath.Join(state, "tmp")); !errors.Is(err, os.ErrNotExist) {

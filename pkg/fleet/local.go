@@ -45,6 +45,7 @@ type Local struct {
 	Tasks    map[string]int // of each stage
 	Binaries string         // folder with one worker per stage, named after it
 	Limits   Limits
+	Price    int64           // units that a job costs; zero is free
 	Environ  []string        // NAME=value, from which workers inherit what is not the fleet's own
 	Out      io.Writer       // lines for the person who runs it
 	Kill     <-chan struct{} // closed by a person who will not wait for the drain
@@ -80,9 +81,13 @@ func (l Local) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stopQueues()) }()
+	key := &ownKey{record: record, path: st.path(KeyFile), log: log}
+	if err := key.afterFirst(ctx); err != nil {
+		return err
+	}
 	server := Server{
 		Pipeline: l.Pipeline, Env: localEnv, Addr: l.Addr, Record: record, Place: st.place(), Queues: sqsclient.New(queues), Metrics: metrics, Log: log,
-		Local: true, Providers: l.Providers, Sweep: localReconcile, Watch: localWatch, Ready: func(addr string) { l.welcome(addr, endpoint, st) },
+		Local: true, Price: l.Price, KeysMade: key.made, Providers: l.Providers, Sweep: localReconcile, Watch: localWatch, Ready: func(addr string) { l.welcome(addr, endpoint, st) },
 	}
 	if err := admin.CreateQueues(ctx, sqsclient.New(queues), l.Pipeline, localEnv); err != nil {
 		return err

@@ -32,6 +32,7 @@ type Remote struct {
 	Database string // sqlite:PATH or postgres://..., its schema up to date
 	Place    string // of the objects, file:///folder or s3://bucket/prefix
 	Limits   Limits
+	Price    int64 // units that a job costs; zero is free
 	Log      io.Writer
 	Emit     bool // write the metrics behind alarms into the log, for CloudWatch; see package stage
 	Ready    func(addr string)
@@ -68,6 +69,6 @@ func (r Remote) Run(ctx context.Context) (err error) {
 	}
 	return Serve(ctx, Server{
 		Pipeline: r.Pipeline, Env: r.Env, Addr: r.Addr, Record: record, Crew: record, Place: r.Place, Queues: sqs.NewFromConfig(cfg),
-		Metrics: metrics, Log: log, Sweep: remoteSweep, Watch: remoteWatch, Ready: r.Ready, Providers: r.Providers,
+		Metrics: metrics, Log: log, Sweep: remoteSweep, Watch: remoteWatch, Ready: r.Ready, Price: r.Price, Providers: r.Providers,
 	})
 }

@@ -39,11 +39,11 @@ type Queues interface {
 	outbound.API
 }
 
-// Server is what Serve joins. Every field is required.
+// Server is what Serve joins. Every field is required unless it says otherwise.
 type Server struct {
 	Pipeline stage.Pipeline
 	Env      string
-	Addr     string // host:port of the API, on the loopback interface
+	Addr     string // host:port of the API, on the loopback interface unless there are keys
 	Record   *job.Store
 	Crew     admin.Record // the record, as the overview of the stages sees it
 	Place    string       // of the objects, file:///folder or s3://bucket/prefix
@@ -57,6 +57,8 @@ type Server struct {
 	Ready func(addr string) // called once, when the API answers
 
 	Providers map[string][]webhook.Secret // by which providers sign their events; empty: none is accepted
+	Price     int64                       // units that a job costs; zero is free
+	KeysMade  func()                      // told, perhaps often, that there are API keys; may be nil
 }
 
 // Serve runs API, relay, reconciler, sweeper and importer until ctx ends or one of them fails; then it ends the others.
@@ -69,7 +71,7 @@ func Serve(ctx context.Context, s Server) error {
 	if err != nil {
 		return err
 	}
-	listener, err := listen(s.Addr)
+	listener, err := s.listen(ctx)
 	if err != nil {
 		return err
 	}
@@ -166,23 +168,34 @@ func (s Server) front(ctx context.Context) (*api.Server, *admin.Admin, *admin.Op
 	entry, _ := s.Pipeline.Stage(first.Stage)
 	stages, _ := s.Pipeline.Ordered() // as admin.New has found
 	operator := &admin.Operator{Stages: stages, Record: s.Record, Letters: s.sweeper(), Objects: objects}
+	names := make([]string, len(stages))
+	for i, stage := range stages {
+		names[i] = stage.Name
+	}
 	return api.NewServer(api.Config{
 		Record: s.Record, Imports: s.Record, Local: s.Local, Events: s.Record, Providers: s.Providers,
 		Objects: objects, Place: s.Place, Overview: overview, Operator: operator,
 		First: job.Route(first), MaxUpload: entry.Profile.MaxInput, Metrics: telemetry.Handler(s.Metrics), Log: s.Log,
+		Stages: names, Price: s.Price, KeysMade: s.KeysMade,
 	}), overview, operator, nil
 }
 
-// listen refuses addresses that others can reach: there are no keys yet that would tell callers apart.
-func listen(addr string) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(addr)
+// listen refuses addresses that others can reach while there are no keys that would tell callers apart.
+func (s Server) listen(ctx context.Context) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(s.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("address %q must be host:port", addr)
+		return nil, fmt.Errorf("address %q must be host:port", s.Addr)
 	}
 	if !api.IsLoopback(host) {
-		return nil, fmt.Errorf("address %s must be on the loopback interface, such as %s, until there are keys", addr, DefaultAddr)
+		keys, err := s.Record.HasKeys(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !keys {
+			return nil, fmt.Errorf("address %s must be on the loopback interface, such as %s, until there are keys: fleet keys create makes one", s.Addr, DefaultAddr)
+		}
 	}
-	listener, err := net.Listen("tcp", addr)
+	listener, err := net.Listen("tcp", s.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the API (choose another address with --addr): %w", err)
 	}

@@ -21,6 +21,7 @@ var permission = map[string][]string{
 	"sqs:SendMessageBatch":             {"sqs:SendMessage"},
 	"sqs:DeleteMessageBatch":           {"sqs:DeleteMessage"},
 	"sqs:ChangeMessageVisibilityBatch": {"sqs:ChangeMessageVisibility"},
+	"s3:HeadObject":                    {"s3:GetObject"},
 	"s3:CopyObject":                    {"s3:GetObject", "s3:PutObject"},
 	"s3:CreateMultipartUpload":         {"s3:PutObject"},
 	"s3:UploadPart":                    {"s3:PutObject"},

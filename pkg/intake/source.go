@@ -101,7 +101,7 @@ func (in Intake) object(ctx context.Context, o job.OpenImport, r sheet.Row) (rec
 		return recording.Object{}, refuse(r, "no_local_files",
 			"The source must be object:KEY, an object under inbox/ACCOUNT/ in the fleet's store; files can be named only to a fleet on the same machine.")
 	}
-	return in.local(ctx, filepath.Join(o.Folder, text), text, r)
+	return in.local(ctx, o.Tenant, filepath.Join(o.Folder, text), text, r)
 }
 
 // stored refers to an object that is in the store already.
@@ -133,7 +133,7 @@ func tooLarge(r sheet.Row, limit int64) error {
 }
 
 // local copies a file of this machine into the store. Only a regular file is taken: a pipe could hang, a link could lead anywhere.
-func (in Intake) local(ctx context.Context, name, text string, r sheet.Row) (recording.Object, error) {
+func (in Intake) local(ctx context.Context, tenant, name, text string, r sheet.Row) (recording.Object, error) {
 	if filepath.IsAbs(text) {
 		name = text
 	}
@@ -152,7 +152,7 @@ func (in Intake) local(ctx context.Context, name, text string, r sheet.Row) (rec
 	case info.Size() > in.MaxInput:
 		return recording.Object{}, tooLarge(r, in.MaxInput)
 	}
-	object, err := in.Objects.Create(ctx, "uploads/"+strings.ToLower(rand.Text())+"/source")
+	object, err := in.Objects.Create(ctx, "uploads/"+tenant+"/"+strings.ToLower(rand.Text())+"/source")
 	if err != nil {
 		return recording.Object{}, fmt.Errorf("keep a source: %w", err)
 	}

@@ -134,6 +134,19 @@ type Account struct {
 	Weight      int64  `json:"weight"` // its share beside other tenants, 1 to MaxWeight
 }
 
+// Declines returns why a job of this price would not be admitted, or nothing: what Submit refuses with.
+func (a Account) Declines(price int64) string {
+	switch {
+	case a.MaxInFlight > 0 && a.InFlight >= a.MaxInFlight:
+		return RefusedInFlight
+	case a.DailyCap > 0 && a.SpentToday+price > a.DailyCap:
+		return RefusedDailyCap
+	case !a.Unlimited && a.Balance < price:
+		return RefusedBalance
+	}
+	return ""
+}
+
 // Account returns a tenant's account, or ErrNotFound before its first job, limit or grant.
 func (s *Store) Account(ctx context.Context, tenant string) (Account, error) {
 	a := Account{Tenant: tenant}
@@ -168,7 +181,7 @@ const MaxWeight = 100
 func (s *Store) SetLimits(ctx context.Context, a Account, who string) error {
 	a.Weight = cmp.Or(a.Weight, 1)
 	if !envelope.ValidID(a.Tenant) || a.MaxInFlight < 0 || a.DailyCap < 0 || a.Weight < 1 || a.Weight > MaxWeight {
-		return fmt.Errorf("set limits: Tenant must be an identifier, MaxInFlight and DailyCap 0 or more, Weight at most %d", MaxWeight)
+		return errLimits
 	}
 	return s.audited(ctx, who, "limit", a.Tenant, "", func(tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, q("set_limits"), a.Tenant, flag(a.Unlimited), a.MaxInFlight, a.DailyCap, a.Weight)
@@ -179,7 +192,7 @@ func (s *Store) SetLimits(ctx context.Context, a Account, who string) error {
 // Grant adds to a tenant's balance, or takes from it when amount is negative. The same id grants once; false: it was known.
 func (s *Store) Grant(ctx context.Context, tenant, id string, amount int64, who string) (bool, error) {
 	if !envelope.ValidID(tenant) || !envelope.ValidID(id) {
-		return false, errors.New("grant: tenant and id must be identifiers")
+		return false, &Invalid{"A grant's tenant and id must be 1 to 64 of a-z, A-Z, 0-9, dot, dash and underscore."}
 	}
 	fresh := false
 	err := s.audited(ctx, who, "grant", tenant, id, func(tx *sqldb.Tx) error {

@@ -21,6 +21,11 @@ var (
 	ErrNotOwner = errors.New("the claim does not own its step")
 )
 
+// Invalid is a value that can never be taken, with one sentence for who gave it (HTTP 422).
+type Invalid struct{ Sentence string }
+
+func (e *Invalid) Error() string { return e.Sentence }
+
 // Refused is an admission that was declined and charged nothing.
 type Refused struct {
 	Reason     string        // in_flight_limit, daily_cap, balance or capacity

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagefleet/stagefleet/pkg/internal/envelope"
 	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
 )
 
@@ -30,7 +31,7 @@ func (s *Store) Job(ctx context.Context, tenant, id string) (Job, error) {
 			return sql.ErrNoRows
 		}
 		j = jobs[0]
-		return readHistory(ctx, tx, j)
+		return readHistories(ctx, tx, map[string]*Job{j.ID: j})
 	})
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -71,17 +72,27 @@ func (s *Store) Jobs(ctx context.Context, f Filter) ([]Job, string, error) {
 	return page[:f.Limit], page[f.Limit-1].ID, nil
 }
 
-// query asks for one job more than the page, to know whether there is another page.
+// query asks for one job more than the page, to know whether there is another page. Identifiers begin with their time, so
+// Since is a bound on them.
 func (f Filter) query() (string, []any) {
-	args := []any{f.Tenant, f.Cursor, f.Limit + 1}
+	since := ""
+	if !f.Since.IsZero() {
+		since = envelope.NewID(f.Since)[:timeChars]
+	}
+	args := []any{f.Tenant, f.Cursor, f.Limit + 1, since}
 	switch {
 	case f.Target != "":
-		return "jobs_of_target", append(args, f.Target, f.State.stored())
+		return "jobs_of_target", append(args, f.Stage, f.State.stored(), f.Target)
+	case f.Stage != "":
+		return "jobs_at_stage", append(args, f.Stage, f.State.stored())
 	case f.State != "":
 		return "jobs_in_state", append(args, f.State.stored())
 	}
 	return "jobs", args
 }
+
+// timeChars of an identifier are its time.
+const timeChars = 10
 
 func (s State) stored() string {
 	switch {
@@ -226,12 +237,12 @@ func (j *Job) derive() {
 	}
 }
 
-func readHistory(ctx context.Context, tx *sqldb.Tx, j *Job) error {
+func readHistories(ctx context.Context, tx *sqldb.Tx, jobs map[string]*Job) error {
 	return tx.Query(ctx, q("attempts"), func(scan func(...any) error) error {
 		var a Attempt
-		var step, tools string
+		var job, step, tools string
 		var counted, due, claimed, closed, started, ended, provider int64
-		err := scan(&a.ID, &step, &a.Worker, &a.Outcome, &a.Reason, &counted, &due, &claimed, &closed, &started, &ended, &provider, &tools,
+		err := scan(&a.ID, &job, &step, &a.Worker, &a.Outcome, &a.Reason, &counted, &due, &claimed, &closed, &started, &ended, &provider, &tools,
 			&a.Usage.Requests, &a.Usage.InputTokens, &a.Usage.OutputTokens)
 		if err != nil {
 			return err
@@ -242,13 +253,14 @@ func readHistory(ctx context.Context, tx *sqldb.Tx, j *Job) error {
 		a.Counted, a.ClaimedAt, a.ClosedAt = counted == 1, timeOf(claimed), timeOf(closed)
 		a.QueueWaitMs, a.ExecutionMs, a.ProviderWaitMs = span(due, claimed), span(started, ended), provider/1000
 		a.PublicationMs = span(ended, closed)
+		j := jobs[job]
 		i := slices.IndexFunc(j.Steps, func(s Step) bool { return s.ID == step })
 		if i < 0 {
 			return fmt.Errorf("execution %s belongs to no step of its job", a.ID)
 		}
 		j.Steps[i].History = append(j.Steps[i].History, a)
 		return nil
-	}, j.ID)
+	}, sqldb.Rows(idRows(sortedKeys(jobs))))
 }
 
 // span is the milliseconds between two moments that are both known.

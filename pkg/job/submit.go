@@ -64,23 +64,30 @@ func (s *Store) Submit(ctx context.Context, sub Submission) (Job, error) {
 func (sub Submission) validate() error {
 	switch {
 	case !envelope.ValidID(sub.Tenant):
-		return errors.New("Tenant must be 1 to 64 of a-z, A-Z, 0-9, dot, dash and underscore")
-	case sub.Target == "" || len(sub.Target) > maxTarget || !utf8.ValidString(sub.Target) || strings.ContainsFunc(sub.Target, unicode.IsControl):
-		return fmt.Errorf("Target must be 1 to %d bytes of UTF-8 without control characters", maxTarget)
+		return errTenant
+	case sub.Target == "" || len(sub.Target) > maxTarget || !plainText(sub.Target):
+		return &Invalid{fmt.Sprintf("The target must be 1 to %d bytes of UTF-8 without control characters.", maxTarget)}
 	case sub.Version < 0:
-		return fmt.Errorf("Version is %d, must be 0 or more", sub.Version)
+		return &Invalid{"The version must be a whole number from 1, or 0 for the next."}
 	case sub.Digest == "":
 		return errors.New("Digest is empty")
 	case !json.Valid(sub.Input):
 		return errors.New("Input is not JSON")
 	case sub.Price < 0:
 		return fmt.Errorf("Price is %d, must be 0 or more", sub.Price)
-	case len(sub.IdempotencyKey) > maxKey:
-		return fmt.Errorf("IdempotencyKey has %d bytes, at most %d", len(sub.IdempotencyKey), maxKey)
+	case len(sub.IdempotencyKey) > maxKey || !plainText(sub.IdempotencyKey):
+		return &Invalid{fmt.Sprintf("The idempotency key must have at most %d bytes of UTF-8 and no control characters.", maxKey)}
 	case sub.First.Stage == "" || sub.First.Queue == "" || sub.First.DLQ == "":
 		return errors.New("First needs Stage, Queue and DLQ")
 	}
 	return nil
+}
+
+var errTenant = &Invalid{"A tenant's name must be 1 to 64 of a-z, A-Z, 0-9, dot, dash and underscore."}
+
+// plainText is what both databases keep and a terminal shows.
+func plainText(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 func admission(err error) string {

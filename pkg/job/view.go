@@ -103,9 +103,11 @@ type Attempt struct {
 
 // Filter selects jobs, newest first.
 type Filter struct {
-	Tenant string // required
-	Target string // only this target's
-	State  State  // Waiting or an ended state; any other means "neither waiting nor ended"; empty: all
-	Limit  int    // 1 to 500; zero means 50
-	Cursor string // what the previous page returned
+	Tenant string    // required
+	Target string    // only this target's
+	State  State     // Waiting or an ended state; any other means "neither waiting nor ended"; empty: all
+	Stage  string    // only jobs with an unfinished step of this stage
+	Since  time.Time // only jobs submitted then or later; zero: all
+	Limit  int       // 1 to 500; zero means 50
+	Cursor string    // what the previous page returned
 }

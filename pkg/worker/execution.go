@@ -44,7 +44,9 @@ func (e *executor) handle(ctx context.Context, m pool.Message) error {
 	defer stop()
 	h.attempt.call = e.call
 	h.attempt.effects = effects{e.store, h.claim}
-	r, err := e.run(ctx, task(h, dir, e.objects, e.limit))
+	t := task(h, dir, e.objects, e.limit)
+	t.Objects = t.Objects.Within("jobs/"+t.Job, "uploads/"+t.Tenant, "inbox/"+t.Tenant)
+	r, err := e.run(ctx, t)
 	h.finish(r, time.Now())
 	if err == nil && r.fanOut != e.fanOut {
 		return outcome.Quarantine("output_invalid", errFanOut)

@@ -1,5 +1,6 @@
 -- name: add_upload
 INSERT INTO upload (folder, at) VALUES ($1, now_us())
+ON CONFLICT (folder) DO UPDATE SET at = excluded.at
 
 -- name: take_upload
 DELETE FROM upload WHERE folder = $1 AND at > 0

@@ -11,29 +11,39 @@ FROM step s WHERE s.job IN ids($1)
 ORDER BY s.job, s.created_at, s.part, s.id
 
 -- name: attempts
-SELECT a.id, a.step, a.worker, a.outcome, a.reason, a.counted, a.due_at, a.claimed_at, a.closed_at, a.started_at, a.ended_at, a.provider_wait, a.tools,
+SELECT a.id, a.job, a.step, a.worker, a.outcome, a.reason, a.counted, a.due_at, a.claimed_at, a.closed_at, a.started_at, a.ended_at, a.provider_wait, a.tools,
 	a.requests, a.input_tokens, a.output_tokens
-FROM attempt a WHERE a.job = $1 ORDER BY a.id
+FROM attempt a WHERE a.job IN ids($1) ORDER BY a.id
 
+-- Lists: $2 the cursor, $3 the limit, $4 the first identifier, $5 and on the filters.
 -- name: jobs
 SELECT j.id, j.tenant, t.name, j.version, j.state, j.code, j.sentence, j.gaps, j.result, j.recovered, j.rev, j.created_at, j.ended_at,
 	t.current_job
 FROM job j JOIN target t ON t.id = j.target
-WHERE j.tenant = $1 AND j.id < $2
+WHERE j.tenant = $1 AND j.id < $2 AND j.id >= $4
 ORDER BY j.id DESC LIMIT $3
 
 -- name: jobs_in_state
 SELECT j.id, j.tenant, t.name, j.version, j.state, j.code, j.sentence, j.gaps, j.result, j.recovered, j.rev, j.created_at, j.ended_at,
 	t.current_job
 FROM job j JOIN target t ON t.id = j.target
-WHERE j.tenant = $1 AND j.state = $4 AND j.id < $2
+WHERE j.tenant = $1 AND j.state = $5 AND j.id < $2 AND j.id >= $4
+ORDER BY j.id DESC LIMIT $3
+
+-- name: jobs_at_stage
+SELECT j.id, j.tenant, t.name, j.version, j.state, j.code, j.sentence, j.gaps, j.result, j.recovered, j.rev, j.created_at, j.ended_at,
+	t.current_job
+FROM job j JOIN target t ON t.id = j.target
+WHERE j.tenant = $1 AND j.state IN ('waiting', 'active', 'failed') AND j.id < $2 AND j.id >= $4 AND ($6 = '' OR j.state = $6)
+	AND EXISTS (SELECT 1 FROM step s WHERE s.job = j.id AND s.stage = $5 AND s.state IN ('held', 'queued', 'running', 'awaiting', 'dead'))
 ORDER BY j.id DESC LIMIT $3
 
 -- name: jobs_of_target
 SELECT j.id, j.tenant, t.name, j.version, j.state, j.code, j.sentence, j.gaps, j.result, j.recovered, j.rev, j.created_at, j.ended_at,
 	t.current_job
 FROM job j JOIN target t ON t.id = j.target
-WHERE t.tenant = $1 AND t.name = $4 AND j.id < $2 AND ($5 = '' OR j.state = $5)
+WHERE t.tenant = $1 AND t.name = $7 AND j.id < $2 AND j.id >= $4 AND ($6 = '' OR j.state = $6)
+	AND ($5 = '' OR EXISTS (SELECT 1 FROM step s WHERE s.job = j.id AND s.stage = $5 AND s.state IN ('held', 'queued', 'running', 'awaiting', 'dead')))
 ORDER BY j.id DESC LIMIT $3
 
 -- name: seq
