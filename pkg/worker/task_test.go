@@ -72,7 +72,7 @@ func TestAnObjectBeyondTheProfileIsTheSubmittersFault(t *testing.T) {
 }
 
 func TestAnAttemptWritesUnderItsOwnKeyOnly(t *testing.T) {
-	trial := worker.Trial{Claim: job.Claim{Job: "j", Key: "k"}}
+	trial := worker.Trial{Claim: job.Claim{Job: "j", Stage: "s", Key: "k"}}
 	got := try(t, trial, func(ctx context.Context, task worker.Task[string]) error {
 		w, err := task.Objects.Create(ctx, "a.txt")
 		if err != nil {
@@ -89,7 +89,7 @@ func TestAnAttemptWritesUnderItsOwnKeyOnly(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if made.Key != "jobs/j/k/a.txt" || linked.Key != "jobs/j/k/dir/b.txt" || linked.SHA256 != made.SHA256 || linked.Bytes != 4 {
+		if made.Key != "jobs/j/s/k/a.txt" || linked.Key != "jobs/j/s/k/dir/b.txt" || linked.SHA256 != made.SHA256 || linked.Bytes != 4 {
 			t.Errorf("made %+v, linked %+v", made, linked)
 		}
 		for _, name := range []string{"../x", "../../../x", "/../../x"} {
