@@ -300,6 +300,9 @@ func TestBodiesThatAreNotWhatAnOperationTakesAreToldApart(t *testing.T) {
 			"two documents":      {"application/json", `{}{}`, 400},
 			"too much":           {"application/json", `{"tenant":"` + strings.Repeat("a", 65<<10) + `"}`, 413},
 		} {
+			if op.scope == "" && c.status != 415 {
+				continue // what is for anybody is signed, and its signature is judged before what it says
+			}
 			a := h.ask("", strings.ToUpper(op.method), path, strings.NewReader(c.body), "Content-Type", c.media)
 			if a.status != c.status || !strings.HasSuffix(fmt.Sprint(a.body["detail"]), ".") || a.body["instance"] != path {
 				t.Errorf("%s with %s = %d %s, want %d", op.name(), name, a.status, a.text, c.status)
