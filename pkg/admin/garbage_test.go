@@ -56,11 +56,11 @@ func TestEveryHourTheServerThatLeadsCollectsWhatNobodyCanBeWriting(t *testing.T)
 		o, other := collector(t, dir), collector(t, dir)
 		leave(t, o, "uploads/a")
 		ctx, cancel := context.WithCancel(t.Context())
-		var all []admin.Collected
+		all := make(chan admin.Collected, 10)
 		ended := make(chan error, 1)
 		start := time.Now()
 		go func() {
-			ended <- o.Collecting(ctx, func(c admin.Collected) { all = append(all, c) }, func(err error) { t.Error(err) })
+			ended <- o.Collecting(ctx, func(c admin.Collected) { all <- c }, func(err error) { t.Error(err) })
 		}()
 		defer func() {
 			cancel()
@@ -71,26 +71,29 @@ func TestEveryHourTheServerThatLeadsCollectsWhatNobodyCanBeWriting(t *testing.T)
 		due := start.Add(o.Horizon().Truncate(time.Hour) + time.Hour)
 		settle(time.Until(due) - time.Second)
 		if len(all) != 0 {
-			t.Fatalf("collected what may still be written: %+v", all)
+			t.Fatalf("collected what may still be written: %+v", <-all)
 		}
 		if !other.Record.Leads(t.Context()) {
 			t.Fatal("the other server does not lead")
 		}
 		settle(time.Second)
 		if len(all) != 0 {
-			t.Fatalf("collected while another server leads: %+v", all)
+			t.Fatalf("collected while another server leads: %+v", <-all)
 		}
 		settle(time.Hour - 1)
 		if len(all) != 0 {
-			t.Fatalf("collected before the hour is over: %+v", all)
+			t.Fatalf("collected before the hour is over: %+v", <-all)
 		}
 		settle(1)
-		if len(all) != 1 || all[0].Uploads != 1 || all[0].Objects != 1 || all[0].Bytes != 7 {
-			t.Fatalf("collected %+v", all)
+		if len(all) != 1 {
+			t.Fatalf("collected %d times in the hour, want once", len(all))
+		}
+		if c := <-all; c.Uploads != 1 || c.Objects != 1 || c.Bytes != 7 {
+			t.Fatalf("collected %+v", c)
 		}
 		settle(24 * time.Hour)
-		if len(all) != 1 {
-			t.Errorf("told of collections of nothing: %+v", all)
+		if len(all) != 0 {
+			t.Errorf("told of collections of nothing: %+v", <-all)
 		}
 	})
 }

@@ -47,9 +47,9 @@ func (a *Admin) observe(now time.Time, list []Stage) {
 	defer a.watch.mu.Unlock()
 	for i, seen := range list {
 		s := a.stages[i] // the same stages in the same order
-		samples := append(a.watch.samples[s.Name], seen.sample(now, s))
 		horizon := now.Add(-s.Horizon())
-		samples = slices.DeleteFunc(samples, func(x stage.Sample) bool { return x.At.Before(horizon) })
+		samples := slices.DeleteFunc(a.watch.samples[s.Name], func(x stage.Sample) bool { return x.At.Before(horizon) })
+		samples = append(samples, seen.sample(now, s))
 		a.watch.samples[s.Name], a.watch.firing[s.Name] = samples, s.Firing(samples)
 	}
 	a.watch.last = list

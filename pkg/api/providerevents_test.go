@@ -142,7 +142,7 @@ func TestWhereAWebhookGoesIsCheckedAndKept(t *testing.T) {
 		if got := decode(t, response); response.StatusCode != status {
 			t.Errorf("%q: %d %v", address, response.StatusCode, got)
 		}
-		if last := b.record.submitted; status == http.StatusAccepted && last[len(last)-1].Webhook != address {
+		if last := b.submitted; status == http.StatusAccepted && last[len(last)-1].Webhook != address {
 			t.Errorf("%q was handed on as %q", address, last[len(last)-1].Webhook)
 		}
 	}
@@ -180,7 +180,7 @@ func TestTheSecretOfWebhooksStaysUntilItIsReplaced(t *testing.T) {
 
 func TestNobodyLearnsOfAnothersReports(t *testing.T) {
 	b := setup(t)
-	b.record.jobs["j1"] = job.Job{ID: "j1"}
+	b.jobs["j1"] = job.Job{ID: "j1"}
 	answers := map[string]int{}
 	for _, id := range []string{"j1", "nothing"} {
 		response, err := http.Get(b.server.URL + "/v1/jobs/" + id + "/webhooks")

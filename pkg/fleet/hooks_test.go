@@ -87,7 +87,7 @@ func reported(t *testing.T, to *receiver) []job.HookResult {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- hooks{&record, to, zap.NewNop()}.run(ctx) }()
-		time.Sleep(5 * 24 * time.Hour)
+		<-time.After(5 * 24 * time.Hour)
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)

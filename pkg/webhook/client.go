@@ -138,7 +138,7 @@ func CheckURL(raw string, private bool) error {
 		return fmt.Errorf("the webhook's address must have at most %d bytes", maxURL)
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
 		return errors.New("the webhook's address must be like https://example.org/path, without user or fragment")
-	case u.Scheme != "https" && !(private && u.Scheme == "http"):
+	case u.Scheme != "https" && (!private || u.Scheme != "http"):
 		return errors.New("the webhook's address must begin with https://")
 	}
 	if to, err := netip.ParseAddr(u.Hostname()); err == nil && !private && !public(to) {
