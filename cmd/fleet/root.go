@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagefleet/stagefleet/pkg/api"
+	"github.com/stagefleet/stagefleet/pkg/doctor"
 	"github.com/stagefleet/stagefleet/pkg/fleet"
 	"github.com/stagefleet/stagefleet/pkg/job"
 )
@@ -40,7 +41,7 @@ Exit codes of every command:
   2    the command line cannot be understood
   3    the job ended without a result: refused, failed, cancelled or superseded
   4    the record forbids it, such as other content for a version that exists
-  5    the fleet does not answer
+  5    the fleet does not answer (doctor: not everything could be looked at)
   130  interrupted`
 
 // Errors that carry their exit code.
@@ -67,7 +68,7 @@ func newRoot(getenv func(string) string) *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newUp(getenv), newServe(getenv), newSQS(), newMigrate(getenv), newGenerate(),
+	root.AddCommand(newUp(getenv), newServe(getenv), newSQS(), newMigrate(getenv), newGenerate(), newDoctor(getenv),
 		newSubmit(getenv), newImport(getenv), newImports(getenv),
 		newWatch(getenv), newJobs(getenv), newJob(getenv), newCancel(getenv), newStages(getenv), newSize(getenv),
 		newDLQ(getenv), newPause(getenv), newResume(getenv), newGC(getenv), newEnv(getenv),
@@ -197,7 +198,7 @@ func exitCode(err error) int {
 		return exitNoResult
 	case errors.Is(err, errInterrupted), errors.Is(err, fleet.ErrKilled):
 		return exitInterrupted
-	case errors.Is(err, api.ErrUnreachable):
+	case errors.Is(err, api.ErrUnreachable), errors.Is(err, doctor.ErrUnseen):
 		return exitUnreachable
 	case errors.Is(err, errForbidden), errors.Is(err, job.ErrEnded), errors.As(err, &refused) && refused.Status == http.StatusConflict:
 		return exitConflict
