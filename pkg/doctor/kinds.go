@@ -51,7 +51,7 @@ var kinds = map[string]kind{
 		},
 	},
 	"AWS::ECS::Service": {
-		implied: map[string]any{"EnableExecuteCommand": false, "SchedulingStrategy": "REPLICA"},
+		implied: map[string]any{"EnableExecuteCommand": false},
 		ignored: []string{"ServiceName", "Cluster", "TaskDefinition", "DesiredCount", "Tags", "HealthCheckGracePeriodSeconds", "LoadBalancers"},
 		why: []because{
 			{"AvailabilityZoneRebalancing", "rebalancing stops tasks that work, only to start them elsewhere"},

@@ -1,0 +1,168 @@
+package doctor_test
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stagefleet/stagefleet/pkg/doctor"
+)
+
+// field is a place in a resource where a plain value is.
+type field struct {
+	path string
+	get  func(*resource) any
+	set  func(*resource, any)
+}
+
+// fieldsOf lists the plain values of a resource that no parameter has decided.
+func fieldsOf(r *resource) []field {
+	var all []field
+	var walk func(path string, get func(*resource) any, set func(*resource, any))
+	walk = func(path string, get func(*resource) any, set func(*resource, any)) {
+		if r.chosen[path] {
+			return
+		}
+		switch v := get(r).(type) {
+		case map[string]any:
+			for _, name := range slices.Sorted(maps.Keys(v)) {
+				walk(path+"."+name,
+					func(r *resource) any { return get(r).(map[string]any)[name] },
+					func(r *resource, value any) { get(r).(map[string]any)[name] = value })
+			}
+		case []any:
+			for i := range v {
+				walk(fmt.Sprintf("%s[%d]", path, i),
+					func(r *resource) any { return get(r).([]any)[i] },
+					func(r *resource, value any) { get(r).([]any)[i] = value })
+			}
+		default:
+			all = append(all, field{path, get, set})
+		}
+	}
+	walk("", func(r *resource) any { return r.properties }, nil)
+	return all
+}
+
+// drifted is another value of the same type.
+func drifted(v any) any {
+	switch v := v.(type) {
+	case bool:
+		return !v
+	case int:
+		return max(v-1, 1-v) // some of them are at their largest
+	case float64:
+		return v + 1
+	case string:
+		if v == "true" || v == "false" {
+			return map[string]string{"true": "false", "false": "true"}[v]
+		}
+		return v + "x"
+	}
+	panic(fmt.Sprintf("%T", v))
+}
+
+// unmovable are fields of the templates that say which resource it is, or that AWS does not let differ: without them a
+// resource is another one, which is a resource that is missing.
+var unmovable = map[string]string{
+	`AWS::SQS::Queue \.(QueueName|FifoQueue)`:                                            "for life",
+	`AWS::SQS::Queue \.(DeduplicationScope|FifoThroughputLimit)`:                         "one value of two; see the table below",
+	`AWS::SQS::Queue \.Redrive.*(deadLetterTargetArn|redrivePermission)`:                 "SQS refuses a queue that does not exist; see the table below",
+	`AWS::CloudWatch::\w+ \.AlarmName`:                                                   "its name",
+	`AWS::ECS::Cluster \.ClusterName`:                                                    "its name",
+	`AWS::ECS::TaskDefinition \.(Family|TaskRoleArn|ExecutionRoleArn)`:                   "found by the service; the roles have names of AWS's own",
+	`AWS::ApplicationAutoScaling::\w+ \.(ResourceId|ServiceNamespace|ScalableDimension)`: "its name",
+	`AWS::Logs::LogGroup \.LogGroupName`:                                                 "its name",
+	`AWS::SSM::Parameter \.Name`:                                                         "its name",
+	`AWS::S3::Bucket \.BucketName`:                                                       "its name",
+}
+
+// kindOfField is the type and path of a field, whatever the resource and the place in a list.
+func kindOfField(r *resource, f field) string { return r.kind + " " + f.path }
+
+func movable(r *resource, f field) bool {
+	for pattern := range unmovable {
+		if regexp.MustCompile("^" + pattern).MatchString(kindOfField(r, f)) {
+			return false
+		}
+	}
+	return true
+}
+
+// looked are the resources in which each field drifts: a FIFO stage, a standard one, and what all share.
+func looked(r *resource) bool {
+	mine := r.stack == "stage-compile" || r.stack == "shared" || r.stack == "queues" && strings.HasPrefix(r.id, "Compile") || r.id == "IngestQueue" || r.id == "IngestDLQ"
+	return mine && doctor.Compares(r.kind)
+}
+
+// TestEveryFieldThatDriftsIsFoundAndOnlyIt changes each field of each compared resource alone.
+func TestEveryFieldThatDriftsIsFoundAndOnlyIt(t *testing.T) {
+	known, drifts := map[string]bool{}, 0
+	whole := newLive(t, nil)
+	for _, r := range whole.resources {
+		if !looked(r) {
+			continue
+		}
+		for _, f := range fieldsOf(r) {
+			// The rules of a stage differ in their numbers only: a field of the same name is looked at the same way.
+			if key := kindOfField(r, f); known[key] || !movable(r, f) {
+				continue
+			} else if known[key] = true; true {
+				drifts++
+			}
+			t.Run(r.stack+"/"+r.id+f.path, func(t *testing.T) {
+				if strings.HasPrefix(r.kind, "AWS::SQS::") { // whose server has a state of its own
+					check(t, newLive(t, func(all []*resource) { drift(all, r, f) }), r, f)
+					return
+				}
+				was := f.get(r)
+				f.set(r, drifted(was))
+				check(t, whole, r, f)
+				f.set(r, was)
+			})
+		}
+	}
+	t.Logf("%d drifts", drifts)
+	if drifts < 100 {
+		t.Errorf("only %d fields drifted", drifts)
+	}
+}
+
+func drift(all []*resource, which *resource, f field) {
+	for _, r := range all {
+		if r.stack == which.stack && r.id == which.id {
+			f.set(r, drifted(f.get(r)))
+		}
+	}
+}
+
+func check(t *testing.T, a *live, r *resource, f field) {
+	t.Helper()
+	report := a.look(t)
+	name := fmt.Sprintf("%s/%s%s", r.stack, r.id, f.path)
+	if len(report.Unseen) > 0 {
+		t.Errorf("%s: unseen: %+v", name, report.Unseen)
+	}
+	top := regexp.MustCompile(`^\.(\w+)`).FindStringSubmatch(f.path)[1]
+	if doctor.Ignores(r.kind, top) {
+		if len(report.Findings) != 0 {
+			t.Errorf("%s is not compared, and yet: %+v", name, report.Findings)
+		}
+		return
+	}
+	if len(report.Findings) == 0 {
+		t.Errorf("%s was not found", name)
+	}
+	for _, found := range report.Findings {
+		if !strings.HasPrefix(found.Field, top) || found.Why == "" || found.Mend == "" || found.Expected == found.Found {
+			t.Errorf("%s: found %+v", name, found)
+		}
+	}
+	// A changed name in a list is an entry that is missing and one that is too much.
+	if len(report.Findings) > 2 {
+		t.Errorf("%s: %d findings: %+v", name, len(report.Findings), report.Findings)
+	}
+}
