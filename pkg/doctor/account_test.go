@@ -418,9 +418,15 @@ func (a *live) allows(arn, action, on string) bool {
 
 func anyMatches(patterns []any, s string) bool {
 	return slices.ContainsFunc(patterns, func(p any) bool {
-		return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(p.(string)), `\*`, ".*") + "$").MatchString(s)
+		re, _ := expressions.LoadOrStore(p, sync.OnceValue(func() *regexp.Regexp {
+			return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(p.(string)), `\*`, ".*") + "$")
+		}))
+		return re.(func() *regexp.Regexp)().MatchString(s)
 	})
 }
+
+// expressions are the patterns of policies, compiled once.
+var expressions sync.Map
 
 // s3 answers what is asked of the bucket.
 func (a *live) s3(w http.ResponseWriter, query string) {

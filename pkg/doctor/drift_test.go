@@ -70,7 +70,7 @@ func drifted(v any) any {
 var unmovable = map[string]string{
 	`AWS::SQS::Queue \.(QueueName|FifoQueue)`:                                            "for life",
 	`AWS::SQS::Queue \.(DeduplicationScope|FifoThroughputLimit)`:                         "one value of two; see the table below",
-	`AWS::SQS::Queue \.Redrive.*(deadLetterTargetArn|redrivePermission)`:                 "SQS refuses a queue that does not exist; see the table below",
+	`AWS::SQS::Queue \.Redrive.*(deadLetterTargetArn|redrivePermission|sourceQueueArns)`: "SQS refuses a queue that does not exist or does not let itself be used; see the table below",
 	`AWS::CloudWatch::\w+ \.AlarmName`:                                                   "its name",
 	`AWS::ECS::Cluster \.ClusterName`:                                                    "its name",
 	`AWS::ECS::TaskDefinition \.(Family|TaskRoleArn|ExecutionRoleArn)`:                   "found by the service; the roles have names of AWS's own",
