@@ -20,6 +20,7 @@ import (
 	"github.com/aws/smithy-go/encoding/cbor"
 
 	"github.com/stagefleet/stagefleet/pkg/doctor"
+	"github.com/stagefleet/stagefleet/pkg/internal/awshttp"
 	"github.com/stagefleet/stagefleet/pkg/localsqs"
 	"github.com/stagefleet/stagefleet/workers"
 )
@@ -54,8 +55,11 @@ func newLive(t testing.TB, change func([]*resource)) *live {
 	return a
 }
 
+// transport is that of all clients of the project, and keeps the connections of all tests.
+var transport = &http.Client{Transport: awshttp.Transport()}
+
 func config(address string) aws.Config {
-	return aws.Config{Region: region, BaseEndpoint: &address, RetryMaxAttempts: 1,
+	return aws.Config{Region: region, BaseEndpoint: &address, RetryMaxAttempts: 1, HTTPClient: transport,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: "any"}, nil
 		})}

@@ -45,7 +45,30 @@ type comparison struct {
 }
 
 func (c *comparison) differ(path string, want, got any) {
-	c.all = append(c.all, difference{strings.TrimPrefix(path, "."), show(want), show(got)})
+	w, g := show(want), show(got)
+	if a, plain := want.(string); plain {
+		if b, plain := got.(string); plain {
+			w, g = apart(a, b)
+		}
+	}
+	c.all = append(c.all, difference{strings.TrimPrefix(path, "."), w, g})
+}
+
+// apart shows two texts from shortly before the place where they part, when they are too long to be shown whole.
+func apart(a, b string) (string, string) {
+	const before = 40
+	if max(len(a), len(b)) <= showLimit {
+		return a, b
+	}
+	x, y := []rune(a), []rune(b)
+	at := 0
+	for at < min(len(x), len(y)) && x[at] == y[at] {
+		at++
+	}
+	if at = at - before; at <= 0 {
+		return shorten(a), shorten(b)
+	}
+	return shorten("…" + string(x[at:])), shorten("…" + string(y[at:]))
 }
 
 func (c *comparison) compare(path string, want, got any) {

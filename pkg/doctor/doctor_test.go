@@ -1,9 +1,18 @@
 package doctor_test
 
 import (
+	"context"
+	"errors"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/stagefleet/stagefleet/pkg/doctor"
+	"github.com/stagefleet/stagefleet/pkg/localsqs"
 )
 
 func TestACleanAccountGivesNoFindingInSixtyCalls(t *testing.T) {
@@ -42,6 +51,117 @@ func TestNothingIsEverWritten(t *testing.T) {
 	for _, c := range a.calls {
 		if !reads.MatchString(strings.ReplaceAll(c, "GraniteServiceVersion20100801", "CloudWatch")) {
 			t.Errorf("%s is not a read", c)
+		}
+	}
+}
+
+func TestWhatCannotBeSeenIsSaidInOneSentence(t *testing.T) {
+	for name, c := range map[string]struct {
+		status          int
+		code, operation string
+		part            doctor.Part
+		want            string
+	}{
+		"queues":      {403, "AccessDenied", "AmazonSQS.ListQueues", doctor.PartQueues, "not allowed to call SQS ListQueues"},
+		"alarms":      {400, "ThrottlingException", "GraniteServiceVersion20100801.DescribeAlarms", doctor.PartAlarms, "was throttled"},
+		"services":    {400, "AccessDeniedException", "AmazonEC2ContainerServiceV20141113.DescribeServices", doctor.PartServices, "not allowed to call ECS DescribeServices"},
+		"scaling":     {400, "AccessDeniedException", "AnyScaleFrontendService.DescribeScalableTargets", doctor.PartScaling, "not allowed"},
+		"switch":      {400, "AccessDeniedException", "AmazonSSM.GetParameter", doctor.PartSwitch, "not allowed to call SSM GetParameter"},
+		"bucket":      {403, "AccessDenied", "GET lifecycle=", doctor.PartBucket, "not allowed to call S3 GetBucketLifecycleConfiguration"},
+		"logs":        {400, "ServiceUnavailableException", "Logs_20140328.DescribeLogGroups", doctor.PartLogs, "failed: ServiceUnavailableException"},
+		"permissions": {403, "AccessDenied", "Query.SimulatePrincipalPolicy", doctor.PartPermissions, "not allowed to call IAM SimulatePrincipalPolicy"},
+		"metrics":     {400, "AccessDenied", "GraniteServiceVersion20100801.GetMetricData", doctor.PartMetrics, "not allowed"},
+		"account":     {403, "ExpiredToken", "Query.GetCallerIdentity", doctor.PartAccount, "AWS does not accept the credentials"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newLive(t, nil)
+			a.fail = func(operation string) (int, string) {
+				if strings.HasPrefix(operation, c.operation) {
+					return c.status, c.code
+				}
+				return 0, ""
+			}
+			r := a.look(t)
+			if len(r.Findings) > 0 || len(r.Unseen) == 0 || r.Unseen[0].Part != c.part || !strings.Contains(r.Unseen[0].Why, c.want) || strings.Contains(r.Unseen[0].Why, "\n") {
+				t.Errorf("want %s unseen, %q: %+v, findings %+v", c.part, c.want, r.Unseen, r.Findings)
+			}
+			if !errors.Is(r.Err(), doctor.ErrUnseen) {
+				t.Errorf("the report's error is %v", r.Err())
+			}
+		})
+	}
+}
+
+func TestADriftIsTheVerdictWhateverWasNotSeen(t *testing.T) {
+	a := newLive(t, nil)
+	property(a, "shared", "KillSwitch")["Value"] = "maybe"
+	a.fail = func(operation string) (int, string) {
+		if operation == "AmazonSQS.ListQueues" {
+			return http.StatusForbidden, "AccessDenied"
+		}
+		return 0, ""
+	}
+	if r := a.look(t); !errors.Is(r.Err(), doctor.ErrDrift) || len(r.Unseen) != 1 {
+		t.Errorf("%v, unseen %+v", r.Err(), r.Unseen)
+	}
+}
+
+func TestWithoutCredentialsTheSentenceSaysWhatToSet(t *testing.T) {
+	cfg := config("http://127.0.0.1:1")
+	cfg.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return aws.Credentials{}, errors.New("no EC2 role") })
+	r := (&live{account: doctor.NewAccount(cfg)}).look(t)
+	if len(r.Unseen) != 1 || !strings.HasPrefix(r.Unseen[0].Why, "no AWS credentials: set AWS_PROFILE") {
+		t.Errorf("%+v", r.Unseen)
+	}
+}
+
+func TestAClockThatIsOffIsFound(t *testing.T) {
+	a := newLive(t, nil)
+	a.date = func(h http.Header) { h.Set("Date", time.Now().Add(-time.Minute).UTC().Format(http.TimeFormat)) }
+	r := a.look(t)
+	if len(r.Findings) != 1 || r.Findings[0].Part != doctor.PartClock {
+		t.Errorf("%+v", r.Findings)
+	}
+}
+
+func TestASchemaThatIsBehindIsFoundAndOneThatWasNotGivenIsUnseen(t *testing.T) {
+	a := newLive(t, nil)
+	r := a.look(t, func(c *doctor.Config) { c.Schema = func(context.Context) error { return doctor.ErrSchemaBehind } })
+	if len(r.Findings) != 1 || r.Findings[0].Field != "schema" {
+		t.Errorf("%+v", r.Findings)
+	}
+	r = a.look(t, func(c *doctor.Config) { c.Schema = nil })
+	if len(r.Unseen) != 1 || r.Unseen[0].Part != doctor.PartRecord {
+		t.Errorf("%+v", r.Unseen)
+	}
+	r = a.look(t, func(c *doctor.Config) { c.Schema, c.Skip = nil, []doctor.Part{doctor.PartRecord} })
+	if r.Err() != nil || len(r.Skipped) != 1 {
+		t.Errorf("%v, skipped %v", r.Err(), r.Skipped)
+	}
+}
+
+func TestAnEmptyAccountIsOneFindingPerStackAndNotOnePerResource(t *testing.T) {
+	a := newLive(t, nil)
+	a.resources = nil
+	a.queues = localsqs.New(localsqs.Options{Region: region, Account: account})
+	t.Cleanup(func() { a.queues.Close() })
+	r := a.look(t)
+	stacks := 0
+	for _, f := range r.Findings {
+		if strings.HasPrefix(f.Resource, "stack ") {
+			stacks++
+		}
+	}
+	if stacks < 9 || stacks != len(r.Findings) {
+		t.Errorf("%d stacks of %d findings: %+v", stacks, len(r.Findings), r.Findings)
+	}
+}
+
+// TestEveryTypeOfTheTemplatesIsComparedOrHasAReason keeps a new resource from being overlooked.
+func TestEveryTypeOfTheTemplatesIsComparedOrHasAReason(t *testing.T) {
+	for _, r := range deployed(t) {
+		if !doctor.Compares(r.kind) && doctor.Unlooked(r.kind) == "" {
+			t.Errorf("%s/%s: nobody says whether %s is compared", r.stack, r.id, r.kind)
 		}
 	}
 }

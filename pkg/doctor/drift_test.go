@@ -75,6 +75,8 @@ var unmovable = map[string]string{
 	`AWS::ECS::Cluster \.ClusterName`:                                                    "its name",
 	`AWS::ECS::TaskDefinition \.(Family|TaskRoleArn|ExecutionRoleArn)`:                   "found by the service; the roles have names of AWS's own",
 	`AWS::ApplicationAutoScaling::\w+ \.(ResourceId|ServiceNamespace|ScalableDimension)`: "its name",
+	`AWS::ECS::Service \.ServiceName`:                                                    "its name",
+	`AWS::ApplicationAutoScaling::ScalingPolicy \.PolicyName`:                            "its name",
 	`AWS::Logs::LogGroup \.LogGroupName`:                                                 "its name",
 	`AWS::SSM::Parameter \.Name`:                                                         "its name",
 	`AWS::S3::Bucket \.BucketName`:                                                       "its name",
@@ -165,4 +167,123 @@ func check(t *testing.T, a *live, r *resource, f field) {
 	if len(report.Findings) > 2 {
 		t.Errorf("%s: %d findings: %+v", name, len(report.Findings), report.Findings)
 	}
+}
+
+// TestWhatIsMissingIsFoundByName takes each compared resource of a stage away.
+func TestWhatIsMissingIsFoundByName(t *testing.T) {
+	for kind, name := range map[string]string{
+		"AWS::CloudWatch::Alarm": "stagefleet-prod-compile-dlq-depth", "AWS::CloudWatch::CompositeAlarm": "stagefleet-prod-compile-stage-broken",
+		"AWS::ApplicationAutoScaling::ScalingPolicy": "policy stagefleet-prod-compile-backlog", "AWS::Logs::LogGroup": "/stagefleet/prod/compile",
+		"AWS::SSM::Parameter": "/stagefleet/prod/enabled", "AWS::SQS::Queue": "stagefleet-prod-compile",
+		"AWS::S3::Bucket": "stagefleet-prod-111122223333-eu-west-1",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			a := newLive(t, nil)
+			a.resources = slices.DeleteFunc(a.resources, func(r *resource) bool {
+				ids := []string{"DlqDepth", "StageBroken", "Scaling", "Logs", "KillSwitch", "Bucket"}
+				return r.kind == kind && (r.stack == "stage-compile" || r.stack == "shared") && slices.Contains(ids, r.id)
+			})
+			if kind == "AWS::SQS::Queue" {
+				a = newLive(t, func(all []*resource) { rename(all, "CompileQueue") })
+			}
+			report := a.look(t)
+			if len(report.Findings) != 1 || report.Findings[0].Resource != name || report.Findings[0].Found != "missing" {
+				t.Errorf("want %s alone as missing: %+v", name, report.Findings)
+			}
+		})
+	}
+}
+
+func rename(all []*resource, id string) {
+	for _, r := range all {
+		if r.id == id {
+			r.properties["QueueName"] = "elsewhere"
+		}
+		if id+"Policy" == r.id {
+			r.id = "gone"
+		}
+		if r.id == "CompileDLQ" {
+			r.properties["RedriveAllowPolicy"].(map[string]any)["sourceQueueArns"] = []any{
+				"arn:aws:sqs:" + region + ":" + account + ":stagefleet-prod-compile", "arn:aws:sqs:" + region + ":" + account + ":elsewhere"}
+		}
+	}
+}
+
+// TestWhatNoTemplateSaysIsFoundToo changes what a template leaves to a default, and what only the account knows.
+func TestWhatNoTemplateSaysIsFoundToo(t *testing.T) {
+	for name, c := range map[string]struct {
+		setup func(*live)
+		want  string // resource and field
+	}{
+		"actions of an alarm are off": {func(a *live) { property(a, "stage-compile", "DlqDepth")["ActionsEnabled"] = false }, "stagefleet-prod-compile-dlq-depth ActionsEnabled"},
+		"scaling is suspended": {func(a *live) {
+			property(a, "stage-compile", "ScalableTarget")["SuspendedState"] = map[string]any{"DynamicScalingInSuspended": false, "DynamicScalingOutSuspended": true, "ScheduledScalingSuspended": false}
+		}, "scaling of service/stagefleet-prod/compile SuspendedState.DynamicScalingOutSuspended"},
+		"a shell can be opened":     {func(a *live) { property(a, "stage-compile", "Service")["EnableExecuteCommand"] = true }, "service compile EnableExecuteCommand"},
+		"too many tasks":            {func(a *live) { property(a, "stage-compile", "Service")["DesiredCount"] = 17 }, "service compile DesiredCount"},
+		"too few tasks":             {func(a *live) { property(a, "stage-compile", "Service")["DesiredCount"] = 0 }, "service compile DesiredCount"},
+		"the switch is no switch":   {func(a *live) { property(a, "shared", "KillSwitch")["Value"] = "maybe" }, "/stagefleet/prod/enabled Value"},
+		"the switch names no stage": {func(a *live) { property(a, "shared", "KillSwitch")["Value"] = `{"stages":{"compil":false}}` }, "/stagefleet/prod/enabled Value"},
+		"a variable was added": {func(a *live) {
+			c := property(a, "stage-compile", "TaskDefinition")["ContainerDefinitions"].([]any)[0].(map[string]any)
+			c["Environment"] = append(c["Environment"].([]any), map[string]any{"Name": "FLEET_DEBUG", "Value": "1"})
+		}, "task definition stagefleet-prod-compile:7 ContainerDefinitions[compile].Environment[FLEET_DEBUG]"},
+		"another policy scales": {func(a *live) {
+			a.resources = append(a.resources, &resource{stack: "stage-compile", id: "Other", kind: "AWS::ApplicationAutoScaling::ScalingPolicy", properties: map[string]any{"PolicyName": "cpu", "PolicyType": "TargetTrackingScaling"}})
+		}, "policy cpu of service/stagefleet-prod/compile PolicyName"},
+		"workers are silent": {func(a *live) {
+			a.silent = func(metric string) bool {
+				return strings.Contains(metric, `"Paused"`) && strings.Contains(metric, `"compile"`)
+			}
+		}, "Stagefleet Paused Environment=prod,Stage=compile values"},
+		"a role may not receive": {func(a *live) {
+			statements(a, "Receive")["Action"] = []any{"sqs:DeleteMessage", "sqs:ChangeMessageVisibility"}
+		},
+			"role stagefleet-prod-stage-compile-TaskRole sqs:ReceiveMessage"},
+		"a role may write what is not its own": {func(a *live) {
+			statements(a, "WriteOwnObjects")["Action"] = []any{"s3:PutObject", "s3:AbortMultipartUpload", "s3:DeleteObject"}
+		},
+			"role stagefleet-prod-stage-compile-TaskRole s3:DeleteObject"},
+		"a role may receive of another stage": {func(a *live) {
+			s := statements(a, "Receive")
+			s["Resource"] = append(s["Resource"].([]any), "arn:aws:sqs:"+region+":"+account+":stagefleet-prod-publish.fifo")
+			s["Action"] = []any{"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"}
+		}, "role stagefleet-prod-stage-compile-TaskRole sqs:ChangeMessageVisibility;role stagefleet-prod-stage-compile-TaskRole sqs:DeleteMessage;role stagefleet-prod-stage-compile-TaskRole sqs:ReceiveMessage"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newLive(t, nil)
+			c.setup(a)
+			report := a.look(t)
+			var got []string
+			for _, f := range report.Findings {
+				got = append(got, f.Resource+" "+f.Field)
+				if f.Why == "" || f.Mend == "" {
+					t.Errorf("%+v says too little", f)
+				}
+			}
+			if strings.Join(got, ";") != c.want || len(report.Unseen) > 0 {
+				t.Errorf("want %s alone: %+v, unseen %+v", c.want, report.Findings, report.Unseen)
+			}
+		})
+	}
+}
+
+func property(a *live, stack, id string) map[string]any {
+	for _, r := range a.resources {
+		if r.stack == stack && r.id == id {
+			return r.properties
+		}
+	}
+	panic(stack + "/" + id)
+}
+
+// statements returns a statement of the task role of stage compile.
+func statements(a *live, sid string) map[string]any {
+	policy := property(a, "stage-compile", "TaskRole")["Policies"].([]any)[0].(map[string]any)
+	for _, s := range policy["PolicyDocument"].(map[string]any)["Statement"].([]any) {
+		if m := s.(map[string]any); m["Sid"] == sid {
+			return m
+		}
+	}
+	panic(sid)
 }
