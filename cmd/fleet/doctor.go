@@ -26,18 +26,25 @@ It reads no secret, no message and no recording.
 
 Exit code 0 says that everything was looked at and agrees; 1 that something differs, even when something else could not be
 looked at; 5 that nothing differs as far as could be seen, and not everything could. What was not seen is listed.
---skip leaves parts out on purpose.`
+--skip leaves parts out on purpose.
+
+--local looks at a fleet on this machine instead, as fleet up runs it: programs that the stages need, state directory, disk,
+queues, workers, and the record with its dead steps.`
 
 func newDoctor(getenv func(string) string) *cobra.Command {
 	d := checkup{getenv: getenv}
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Compare a live fleet with the manifest", Args: usage(cobra.NoArgs),
 		Long:    strings.Replace(doctorHelp, "PARTS", partsText(), 1),
-		Example: "  fleet doctor --env prod --database \"$FLEET_DATABASE_URL\"\n  fleet doctor --env prod --skip record\n  fleet doctor --json | jq -r '.findings[].mend'",
+		Example: "  fleet doctor --env prod --database \"$FLEET_DATABASE_URL\"\n  fleet doctor --env prod --skip record\n  fleet doctor --local\n  fleet doctor --json | jq -r '.findings[].mend'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			report, err := d.look(ctx, cmd.ErrOrStderr())
+			look := d.look
+			if d.isLocal {
+				look = d.lookLocal
+			}
+			report, err := look(ctx, cmd.ErrOrStderr())
 			if ctx.Err() != nil {
 				return errInterrupted
 			}
@@ -56,6 +63,11 @@ func newDoctor(getenv func(string) string) *cobra.Command {
 	cmd.Flags().StringSliceVar(&d.skip, "skip", nil, "parts to leave out, such as record,permissions")
 	cmd.Flags().BoolVar(&d.json, "json", false, "print JSON")
 	databaseFlag(cmd, &d.database, getenv)
+	cmd.Flags().BoolVar(&d.isLocal, "local", false, "look at a fleet on this machine (fleet up) instead")
+	cmd.Flags().StringVar(&d.local.state, "state", defaultState, "with --local: its state directory")
+	cmd.Flags().StringVar(&d.local.addr, "addr", addrOf(getenv), "with --local: its address; "+addrVar+" sets the default")
+	cmd.Flags().DurationVar(&d.local.lease, "lease", 0, "with --local: as given to fleet up")
+	cmd.Flags().DurationVar(&d.local.beat, "beat", 0, "with --local: as given to fleet up")
 	return cmd
 }
 
@@ -72,6 +84,8 @@ type checkup struct {
 	env, database string
 	skip          []string
 	json          bool
+	isLocal       bool
+	local         localCheckup
 }
 
 func partsText() string {
@@ -107,12 +121,23 @@ func (d checkup) look(ctx context.Context, progress io.Writer) (doctor.Report, e
 	if d.database != "" {
 		c.Schema = func(ctx context.Context) error { return checkSchema(ctx, d.database) }
 	}
-	shown := newDisplay(progress)
-	if shown.width > 0 {
-		c.Progress = func(p doctor.Part) { fmt.Fprintf(progress, "\r\x1b[2KLooking at %s ...", p) }
-		defer fmt.Fprint(progress, "\r\x1b[2K")
-	}
+	c.Progress = d.progress(progress)
+	defer d.done(progress)
 	return doctor.Look(ctx, c)
+}
+
+// progress says on a terminal what is looked at, and done takes it away.
+func (d checkup) progress(w io.Writer) func(doctor.Part) {
+	if newDisplay(w).width == 0 {
+		return nil
+	}
+	return func(p doctor.Part) { fmt.Fprintf(w, "\r\x1b[2KLooking at %s ...", p) }
+}
+
+func (d checkup) done(w io.Writer) {
+	if newDisplay(w).width > 0 {
+		fmt.Fprint(w, "\r\x1b[2K")
+	}
 }
 
 // checkSchema opens the record, which refuses a schema that is behind.

@@ -3,13 +3,11 @@ package doctor_test
 import (
 	"context"
 	"encoding/json"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +29,7 @@ type live struct {
 	resources []*resource
 	queues    *localsqs.Server
 	account   doctor.Account
+	client    *sqs.Client
 	date      func(http.Header)                                // changes the answers' time
 	fail      func(operation string) (status int, code string) // makes a call fail
 	edit      func(operation string, answer map[string]any)    // changes an answer that no property decides
@@ -51,7 +50,7 @@ func newLive(t testing.TB, change func([]*resource)) *live {
 	a.makeQueues(t)
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
-	a.account = doctor.NewAccount(config(server.URL))
+	a.account, a.client = doctor.NewAccount(config(server.URL)), sqs.NewFromConfig(config(server.URL))
 	return a
 }
 
@@ -115,6 +114,16 @@ func (a *live) makeQueues(t testing.TB) {
 			t.Fatalf("%s: %v", r.id, err)
 		}
 	}
+}
+
+// url finds a live queue.
+func (a *live) url(t testing.TB, queue string) *string {
+	t.Helper()
+	out, err := a.client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &queue})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.QueueUrl
 }
 
 func text(v any) string {
@@ -368,127 +377,6 @@ func (a *live) logGroups(map[string]any) map[string]any {
 		groups = append(groups, map[string]any{"logGroupName": r.properties["LogGroupName"], "retentionInDays": r.properties["RetentionInDays"]})
 	}
 	return map[string]any{"logGroups": groups}
-}
-
-// query answers IAM and STS.
-func (a *live) query(w http.ResponseWriter, form url.Values) {
-	w.Header().Set("Content-Type", "text/xml")
-	if form.Get("Action") == "GetCallerIdentity" {
-		fmt.Fprintf(w, "<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws:sts::%s:assumed-role/admin/me</Arn><UserId>x</UserId><Account>%s</Account></GetCallerIdentityResult></GetCallerIdentityResponse>", account, account)
-		return
-	}
-	var out strings.Builder
-	out.WriteString("<SimulatePrincipalPolicyResponse><SimulatePrincipalPolicyResult><IsTruncated>false</IsTruncated><EvaluationResults>")
-	for _, action := range members(form, "ActionNames") {
-		fmt.Fprintf(&out, "<member><EvalActionName>%s</EvalActionName><EvalResourceName>*</EvalResourceName><EvalDecision>implicitDeny</EvalDecision><ResourceSpecificResults>", action)
-		for _, on := range members(form, "ResourceArns") {
-			decision := "implicitDeny"
-			if a.allows(form.Get("PolicySourceArn"), action, on) {
-				decision = "allowed"
-			}
-			fmt.Fprintf(&out, "<member><EvalResourceName>%s</EvalResourceName><EvalResourceDecision>%s</EvalResourceDecision></member>", on, decision)
-		}
-		out.WriteString("</ResourceSpecificResults></member>")
-	}
-	out.WriteString("</EvaluationResults></SimulatePrincipalPolicyResult></SimulatePrincipalPolicyResponse>")
-	_, _ = io.WriteString(w, out.String())
-}
-
-func members(form url.Values, name string) []string {
-	var all []string
-	for i := 1; form.Has(fmt.Sprintf("%s.member.%d", name, i)); i++ {
-		all = append(all, form.Get(fmt.Sprintf("%s.member.%d", name, i)))
-	}
-	return all
-}
-
-// allows evaluates the deployed role's policies.
-func (a *live) allows(arn, action, on string) bool {
-	for _, r := range a.of("AWS::IAM::Role") {
-		if roleARN(r) != arn {
-			continue
-		}
-		for _, p := range r.properties["Policies"].([]any) {
-			for _, s := range p.(map[string]any)["PolicyDocument"].(map[string]any)["Statement"].([]any) {
-				statement := s.(map[string]any)
-				if anyMatches(statement["Action"].([]any), action) && anyMatches(statement["Resource"].([]any), on) {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-func anyMatches(patterns []any, s string) bool {
-	return slices.ContainsFunc(patterns, func(p any) bool {
-		re, _ := expressions.LoadOrStore(p, sync.OnceValue(func() *regexp.Regexp {
-			return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(p.(string)), `\*`, ".*") + "$")
-		}))
-		return re.(func() *regexp.Regexp)().MatchString(s)
-	})
-}
-
-// expressions are the patterns of policies, compiled once.
-var expressions sync.Map
-
-// s3 answers what is asked of the bucket.
-func (a *live) s3(w http.ResponseWriter, query string) {
-	buckets := a.of("AWS::S3::Bucket")
-	if len(buckets) == 0 {
-		fault(w, "GET ", http.StatusNotFound, "NoSuchBucket")
-		return
-	}
-	b := buckets[0].properties
-	get := func(path ...string) any {
-		var v any = b
-		for _, name := range path {
-			m, _ := v.(map[string]any)
-			v = m[name]
-		}
-		return v
-	}
-	what, _, _ := strings.Cut(query, "&")
-	switch strings.TrimSuffix(what, "=") {
-	case "encryption":
-		rules(w, "ServerSideEncryptionConfiguration", get("BucketEncryption", "ServerSideEncryptionConfiguration"), map[string]string{"ServerSideEncryptionByDefault": "ApplyServerSideEncryptionByDefault"})
-	case "publicAccessBlock":
-		fmt.Fprint(w, "<PublicAccessBlockConfiguration>"+inXML(get("PublicAccessBlockConfiguration"), nil)+"</PublicAccessBlockConfiguration>")
-	case "ownershipControls":
-		rules(w, "OwnershipControls", get("OwnershipControls", "Rules"), nil)
-	case "lifecycle":
-		rules(w, "LifecycleConfiguration", get("LifecycleConfiguration", "Rules"), map[string]string{"Id": "ID"})
-	case "policy":
-		fmt.Fprint(w, text(a.of("AWS::S3::BucketPolicy")[0].properties["PolicyDocument"]))
-	default:
-		fault(w, "GET ", http.StatusNotImplemented, "NotImplemented")
-	}
-}
-
-func rules(w io.Writer, root string, list any, names map[string]string) {
-	var out strings.Builder
-	items, _ := list.([]any)
-	for _, rule := range items {
-		out.WriteString("<Rule>" + inXML(rule, names) + "</Rule>")
-	}
-	fmt.Fprintf(w, "<%s>%s</%s>", root, out.String(), root)
-}
-
-func inXML(v any, names map[string]string) string {
-	m, ok := v.(map[string]any)
-	if !ok {
-		var b strings.Builder
-		_ = xml.EscapeText(&b, []byte(fmt.Sprint(v)))
-		return b.String()
-	}
-	var out strings.Builder
-	for name, value := range m {
-		if other, renamed := names[name]; renamed {
-			name = other
-		}
-		fmt.Fprintf(&out, "<%s>%s</%s>", name, inXML(value, names), name)
-	}
-	return out.String()
 }
 
 // lowered are names as ECS writes them. What is inside of options is named by whoever writes it.

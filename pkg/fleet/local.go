@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +31,9 @@ const localReconcile = 5 * time.Second
 
 // localEnv is the environment's name in a local fleet's queue names.
 const localEnv = "local"
+
+// EndpointFile is the file of the state directory that says, while the fleet runs, where its queues are.
+const EndpointFile = "queues.url"
 
 // sqsHeaderTimeout bounds the reading of a request's header by the queue server.
 const sqsHeaderTimeout = 10 * time.Second
@@ -85,6 +89,10 @@ func (l Local) Run(ctx context.Context) (err error) {
 	if err := key.afterFirst(ctx); err != nil {
 		return err
 	}
+	if err := os.WriteFile(st.path(EndpointFile), []byte(endpoint+"\n"), 0o600); err != nil {
+		return fmt.Errorf("say where the queues are: %w", err)
+	}
+	defer os.Remove(st.path(EndpointFile))
 	server := Server{
 		Pipeline: l.Pipeline, Env: localEnv, Addr: l.Addr, Record: record, Place: st.place(), Queues: sqsclient.New(queues), Metrics: metrics, Log: log,
 		Local: true, Price: l.Price, KeysMade: key.made, Providers: l.Providers, Sweep: localReconcile, Watch: localWatch, Ready: func(addr string) { l.welcome(addr, endpoint, st) },

@@ -1,0 +1,122 @@
+package doctor_test
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/stagefleet/stagefleet/pkg/admin"
+	"github.com/stagefleet/stagefleet/pkg/doctor"
+	"github.com/stagefleet/stagefleet/pkg/localsqs"
+	"github.com/stagefleet/stagefleet/pkg/stage"
+	"github.com/stagefleet/stagefleet/workers"
+)
+
+// machine is a local fleet that is well, its queues on an embedded server over the wire.
+func machine(t *testing.T) (doctor.Machine, *sqs.Client) {
+	t.Helper()
+	server := localsqs.New(localsqs.Options{})
+	web := httptest.NewServer(server)
+	t.Cleanup(func() { web.Close(); server.Close() })
+	client := sqs.NewFromConfig(config(web.URL))
+	pipeline := workers.Stages.Scaled(stage.LocalScale)
+	if err := admin.CreateQueues(t.Context(), client, pipeline, doctor.LocalEnv); err != nil {
+		t.Fatal(err)
+	}
+	state := filepath.Join(t.TempDir(), "state")
+	if err := os.Mkdir(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return doctor.Machine{
+		Pipeline: pipeline, State: state, Tools: []doctor.Tool{{Name: "true", Version: []string{"--version"}}}, Queues: client,
+		Stages: func(context.Context) ([]doctor.Running, time.Time, error) {
+			return []doctor.Running{{Stage: "ingest", Workers: 1}, {Stage: "compile", Workers: 2}}, time.Now(), nil
+		},
+		Schema: func(context.Context) error { return nil }, Dead: func(context.Context) (int, error) { return 0, nil },
+	}, client
+}
+
+func TestALocalFleetThatIsWellGivesNoFinding(t *testing.T) {
+	m, _ := machine(t)
+	r, err := doctor.LookLocal(t.Context(), m)
+	if err != nil || r.Err() != nil {
+		t.Errorf("%v, %v: %+v", err, r.Err(), r)
+	}
+}
+
+func TestWhatIsWrongOnAMachineIsFoundAlone(t *testing.T) {
+	for want, spoil := range map[string]func(*testing.T, *doctor.Machine, *sqs.Client){
+		"program no-such-program ": func(_ *testing.T, m *doctor.Machine, _ *sqs.Client) {
+			m.Tools = append(m.Tools, doctor.Tool{Name: "no-such-program"})
+		},
+		"program false ": func(_ *testing.T, m *doctor.Machine, _ *sqs.Client) {
+			m.Tools = append(m.Tools, doctor.Tool{Name: "false", Version: []string{"-v"}})
+		},
+		"state directory mode": func(t *testing.T, m *doctor.Machine, _ *sqs.Client) {
+			if err := os.Chmod(m.State, 0o777); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"disk free space": func(_ *testing.T, m *doctor.Machine, _ *sqs.Client) { m.Pipeline[0].Profile.MaxInput = 1 << 60 },
+		"stagefleet-local-compile VisibilityTimeout": func(t *testing.T, _ *doctor.Machine, c *sqs.Client) {
+			url, err := c.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String("stagefleet-local-compile")})
+			if err == nil {
+				_, err = c.SetQueueAttributes(t.Context(), &sqs.SetQueueAttributesInput{QueueUrl: url.QueueUrl, Attributes: map[string]string{"VisibilityTimeout": "1"}})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+		"stage ingest workers": func(_ *testing.T, m *doctor.Machine, _ *sqs.Client) {
+			m.Stages = func(context.Context) ([]doctor.Running, time.Time, error) {
+				return []doctor.Running{{Stage: "ingest"}}, time.Now(), nil
+			}
+		},
+		"stage ingest oldest work": func(_ *testing.T, m *doctor.Machine, _ *sqs.Client) {
+			m.Stages = func(context.Context) ([]doctor.Running, time.Time, error) {
+				return []doctor.Running{{Stage: "ingest", Workers: 1, Oldest: time.Hour}}, time.Now(), nil
+			}
+		},
+		"clock of this machine time": func(_ *testing.T, m *doctor.Machine, _ *sqs.Client) {
+			m.Stages = func(context.Context) ([]doctor.Running, time.Time, error) { return nil, time.Now().Add(time.Hour), nil }
+		},
+		"record schema": func(_ *testing.T, m *doctor.Machine, _ *sqs.Client) {
+			m.Schema = func(context.Context) error { return doctor.ErrSchemaBehind }
+		},
+		"record dead steps": func(_ *testing.T, m *doctor.Machine, _ *sqs.Client) {
+			m.Dead = func(context.Context) (int, error) { return 2, nil }
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			m, client := machine(t)
+			spoil(t, &m, client)
+			r, err := doctor.LookLocal(t.Context(), m)
+			if err != nil || len(r.Findings) != 1 || len(r.Unseen) != 0 {
+				t.Fatalf("%v: %+v", err, r)
+			}
+			f := r.Findings[0]
+			if got := f.Resource + " " + f.Field; strings.ReplaceAll(got, " "+m.State, "") != strings.Replace(want, "disk ", "disk of ", 1) || f.Why == "" || f.Mend == "" {
+				t.Errorf("found %+v, want %q", f, want)
+			}
+		})
+	}
+}
+
+func TestWithoutALocalFleetNothingIsFoundAndAllIsSaid(t *testing.T) {
+	m := doctor.Machine{Pipeline: workers.Stages.Scaled(stage.LocalScale), State: filepath.Join(t.TempDir(), "none"),
+		Stages: func(context.Context) ([]doctor.Running, time.Time, error) {
+			return nil, time.Time{}, errors.New("connection refused")
+		}}
+	r, err := doctor.LookLocal(t.Context(), m)
+	if err != nil || len(r.Findings) != 0 || len(r.Unseen) != 4 || !errors.Is(r.Err(), doctor.ErrUnseen) {
+		t.Errorf("%v: %+v", err, r)
+	}
+}
