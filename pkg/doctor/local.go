@@ -39,6 +39,7 @@ type Machine struct {
 	State    string         // directory
 	Tools    []Tool
 	Queues   Queues
+	Free     func(dir string) (int64, error) // bytes; nil: as the system says
 	// Stages asks the fleet for its stages, and for the time that its answer had.
 	Stages func(context.Context) ([]Running, time.Time, error)
 	// Schema reports whether the record is up to date, Dead how many of its steps wait for a person.
@@ -96,16 +97,28 @@ func (l *look) machine(ctx context.Context, m Machine) {
 		l.find(Finding{Part: PartMachine, Resource: "state directory " + m.State, Field: "mode", Expected: "written by its owner alone", Found: mode.String(),
 			Why: "others could change record and recordings", Mend: "chmod go-w " + quote(m.State)})
 	}
-	var disk syscall.Statfs_t
-	if err := syscall.Statfs(m.State, &disk); err != nil {
+	measure := m.Free
+	if measure == nil {
+		measure = freeSpace
+	}
+	free, err := measure(m.State)
+	if err != nil {
 		l.unseen(PartMachine, "disk of "+m.State, err)
 		return
 	}
-	free, need := int64(disk.Bavail)*int64(disk.Bsize), l.largest()
-	if free < need {
+	if need := l.largest(); free < need {
 		l.find(Finding{Part: PartMachine, Resource: "disk of " + m.State, Field: "free space", Expected: fmt.Sprintf("%d MiB or more", need>>20),
 			Found: fmt.Sprintf("%d MiB", free>>20), Why: "one recording of the largest size that is taken would fill it", Mend: "fleet gc"})
 	}
+}
+
+// freeSpace is what is free to a user without privileges.
+func freeSpace(dir string) (int64, error) {
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(dir, &disk); err != nil {
+		return 0, fmt.Errorf("measure the disk: %w", err)
+	}
+	return int64(disk.Bavail) * disk.Bsize, nil
 }
 
 // largest is the largest input of any stage.

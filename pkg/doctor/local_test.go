@@ -40,6 +40,7 @@ func machine(t *testing.T) (doctor.Machine, *sqs.Client) {
 		Stages: func(context.Context) ([]doctor.Running, time.Time, error) {
 			return []doctor.Running{{Stage: "ingest", Workers: 1}, {Stage: "compile", Workers: 2}}, time.Now(), nil
 		},
+		Free:   func(string) (int64, error) { return 1 << 40, nil },
 		Schema: func(context.Context) error { return nil }, Dead: func(context.Context) (int, error) { return 0, nil },
 	}, client
 }
@@ -65,7 +66,9 @@ func TestWhatIsWrongOnAMachineIsFoundAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"disk free space": func(_ *testing.T, m *doctor.Machine, _ *sqs.Client) { m.Pipeline[0].Profile.MaxInput = 1 << 60 },
+		"disk free space": func(_ *testing.T, m *doctor.Machine, _ *sqs.Client) {
+			m.Free = func(string) (int64, error) { return 1 << 30, nil }
+		},
 		"stagefleet-local-compile VisibilityTimeout": func(t *testing.T, _ *doctor.Machine, c *sqs.Client) {
 			url, err := c.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String("stagefleet-local-compile")})
 			if err == nil {
