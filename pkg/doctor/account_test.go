@@ -254,7 +254,7 @@ func (a *live) describeAlarms(in map[string]any) map[string]any {
 	}
 	from := 0
 	if token, _ := in["NextToken"].(string); token != "" {
-		fmt.Sscan(token, &from)
+		_, _ = fmt.Sscan(token, &from)
 	}
 	page := all[from:min(from+alarmsPerPage, len(all))]
 	out := map[string]any{"MetricAlarms": []any{}, "CompositeAlarms": []any{}}
@@ -280,7 +280,7 @@ func (a *live) describeAlarms(in map[string]any) map[string]any {
 
 func float64Of(v any) float64 {
 	var f float64
-	fmt.Sscan(fmt.Sprint(v), &f)
+	_, _ = fmt.Sscan(fmt.Sprint(v), &f)
 	return f
 }
 

@@ -65,9 +65,10 @@ func apart(a, b string) (string, string) {
 	for at < min(len(x), len(y)) && x[at] == y[at] {
 		at++
 	}
-	if at = at - before; at <= 0 {
+	if at <= before {
 		return shorten(a), shorten(b)
 	}
+	at -= before
 	return shorten("…" + string(x[at:])), shorten("…" + string(y[at:]))
 }
 

@@ -88,9 +88,9 @@ var (
 func (r Report) Err() error {
 	switch {
 	case len(r.Findings) > 0:
-		return fmt.Errorf("%w: %d findings", ErrDrift, len(r.Findings))
+		return fmt.Errorf("%w (findings: %d)", ErrDrift, len(r.Findings))
 	case len(r.Unseen) > 0:
-		return fmt.Errorf("%w: %d things unseen", ErrUnseen, len(r.Unseen))
+		return fmt.Errorf("%w (unseen: %d)", ErrUnseen, len(r.Unseen))
 	}
 	return nil
 }

@@ -203,6 +203,7 @@ func (s *stack) plain(n *yaml.Node, path string, chosen map[string]bool) any {
 			}
 		}
 		return list
+	default:
 	}
 	var v any
 	if err := n.Decode(&v); err != nil {
