@@ -66,6 +66,7 @@ func newDoctor(getenv func(string) string) *cobra.Command {
 	cmd.Flags().BoolVar(&d.isLocal, "local", false, "look at a fleet on this machine (fleet up) instead")
 	cmd.Flags().StringVar(&d.local.state, "state", defaultState, "with --local: its state directory")
 	cmd.Flags().StringVar(&d.local.addr, "addr", addrOf(getenv), "with --local: its address; "+addrVar+" sets the default")
+	cmd.Flags().StringVar(&d.local.keyFile, "key-file", "", "with --local: file with the API key; "+keyVar+" holds one as well (default: the local fleet's own)")
 	cmd.Flags().DurationVar(&d.local.lease, "lease", 0, "with --local: as given to fleet up")
 	cmd.Flags().DurationVar(&d.local.beat, "beat", 0, "with --local: as given to fleet up")
 	return cmd

@@ -23,8 +23,8 @@ import (
 
 // localCheckup says which local fleet is looked at.
 type localCheckup struct {
-	state, addr string
-	lease, beat time.Duration
+	state, addr, keyFile string
+	lease, beat          time.Duration
 }
 
 // lookLocal looks at a fleet on this machine through its API, its queue server and its state directory.
@@ -33,7 +33,11 @@ func (d checkup) lookLocal(ctx context.Context, progress io.Writer) (doctor.Repo
 	if err != nil {
 		return doctor.Report{}, usageError{err}
 	}
-	asked := api.NewClient(d.local.addr).As(person())
+	secret, err := secretOf(d.getenv, d.local.keyFile, d.local.addr)
+	if err != nil {
+		return doctor.Report{}, err
+	}
+	asked := api.NewClient(d.local.addr).WithKey(secret).As(person())
 	defer asked.Close()
 	m := doctor.Machine{
 		Pipeline: pipeline, State: d.local.state, Tools: localTools(d.getenv), Queues: localQueues(d.local.state), Progress: d.progress(progress),
