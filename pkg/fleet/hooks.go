@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,7 +23,7 @@ const (
 
 // hookRecord is what the sending of webhooks needs of the record.
 type hookRecord interface {
-	DueHooks(ctx context.Context, limit int) ([]job.DueHook, error)
+	DueHooks(ctx context.Context, limit int, busy []string) ([]job.DueHook, error)
 	HookDone(ctx context.Context, h job.DueHook, r job.HookResult) error
 	HookSecrets(ctx context.Context, tenant, fresh string) ([]string, error)
 }
@@ -42,27 +43,45 @@ type hooks struct {
 func (h hooks) run(ctx context.Context) error {
 	tick := time.NewTicker(hooksEvery)
 	defer tick.Stop()
+	busy, ended := map[string]int{}, make(chan string, hooksBatch) // by tenant
+	under := 0
 	for {
 		select {
 		case <-ctx.Done():
+			for range under {
+				<-ended
+			}
 			return nil
+		case tenant := <-ended:
+			if busy[tenant]--; busy[tenant] == 0 {
+				delete(busy, tenant)
+			}
+			if under--; busy[tenant] > 0 {
+				continue
+			}
 		case <-tick.C:
-			h.round(ctx)
+		}
+		for _, hook := range h.due(ctx, hooksBatch-under, busy) {
+			under++
+			busy[hook.Tenant]++
+			go func() {
+				h.send(ctx, hook)
+				ended <- hook.Tenant
+			}()
 		}
 	}
 }
 
-// round sends what is due and waits for all of it: the share of a tenant whose receiver is slow stays small.
-func (h hooks) round(ctx context.Context) {
-	due, err := h.record.DueHooks(ctx, hooksBatch)
+// due are the reports to be sent now.
+func (h hooks) due(ctx context.Context, limit int, busy map[string]int) []job.DueHook {
+	if limit == 0 {
+		return nil
+	}
+	due, err := h.record.DueHooks(ctx, limit, slices.Sorted(maps.Keys(busy)))
 	if err != nil && ctx.Err() == nil {
 		h.log.Warn("webhooks not looked for", zap.Error(err))
 	}
-	var all sync.WaitGroup
-	for _, hook := range due {
-		all.Go(func() { h.send(ctx, hook) })
-	}
-	all.Wait()
+	return due
 }
 
 func (h hooks) send(ctx context.Context, hook job.DueHook) {

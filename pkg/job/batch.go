@@ -58,7 +58,7 @@ func (b *batcher[Req, Res]) do(ctx context.Context, req Req) (Res, error) {
 	b.mu.Unlock()
 	select {
 	case <-c.lead:
-		b.serve(ctx, b.take())
+		b.serve(ctx, c, b.take())
 		b.passOn()
 		a := <-c.done // ours was in this batch, or another leader has it and bounds it
 		return a.res, a.err
@@ -131,7 +131,8 @@ func (b *batcher[Req, Res]) answer(c *call[Req, Res], a answer[Res]) {
 	}
 }
 
-func (b *batcher[Req, Res]) serve(ctx context.Context, batch []*call[Req, Res]) {
+// serve runs a batch. Only a call of the leader's own, alone, is bound by the leader's ctx.
+func (b *batcher[Req, Res]) serve(ctx context.Context, own *call[Req, Res], batch []*call[Req, Res]) {
 	if len(batch) == 0 {
 		return
 	}
@@ -139,8 +140,8 @@ func (b *batcher[Req, Res]) serve(ctx context.Context, batch []*call[Req, Res]) 
 	for i, c := range batch {
 		reqs[i] = c.req
 	}
-	// A transaction of several callers must not be undone by the end of one of them.
-	if len(batch) > 1 {
+	// A transaction of several callers, or of another one, must not be undone by the end of the leader.
+	if len(batch) > 1 || batch[0] != own {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), maxBatchTime)
 		defer cancel()
@@ -157,7 +158,7 @@ func (b *batcher[Req, Res]) serve(ctx context.Context, batch []*call[Req, Res]) 
 		}
 	default: // one of them may be at fault: each alone
 		for i := range batch {
-			b.serve(ctx, batch[i:i+1])
+			b.serve(ctx, own, batch[i:i+1])
 		}
 	}
 }

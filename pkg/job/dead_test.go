@@ -217,6 +217,22 @@ func TestTheAttemptWhoseProviderIsAwaitedIsSparedUntilTheWaitIsOver(t *testing.T
 	})
 }
 
+func TestWhatTheResultOfAnEffectMayNameIsNoGarbage(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.submit(f.submission("talk"))
+		m := f.message("ingest")
+		c := f.claimRow(m, "ingest")
+		effect := f.begin(c, "order")
+		f.must(f.s.EffectDone(f.ctx, c, effect.ID, []byte("an object under the first execution's key")))
+		f.age(2 * time.Minute) // the owner is lost
+		f.accepted(job.Publication{Claim: f.claimRow(m, "ingest")})
+		f.age(time.Hour)
+		if g, err := f.s.Garbage(f.ctx, time.Minute, 10); err != nil || len(g) != 0 {
+			t.Errorf("garbage %+v, %v", g, err)
+		}
+	})
+}
+
 func TestAStepThatWaitsForItsNextTryIsCountedApartUntilItIsDue(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		f.submit(f.submission("talk"))

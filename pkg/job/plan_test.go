@@ -65,7 +65,7 @@ var hot = map[string][]any{
 	"lock_accounts":    {job.AccountRows},
 	"job_has_attempts": {"j1"},
 	"webhook_due":      {},
-	"take_webhooks":    {1, 4, 32},
+	"take_webhooks":    {1, 4, 32, job.StepRows},
 	"webhooks":         {"acme", "j1"},
 }
 

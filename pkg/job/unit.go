@@ -35,7 +35,11 @@ type unit struct {
 	died     bool      // a step has: whether its job ends with it must be decided on the locked job
 }
 
-var errNeedAccounts = errors.New("job: the accounts must be locked first")
+var (
+	errNeedAccounts = errors.New("job: the accounts must be locked first")
+	// errNeedDisk: more than a claim was decided. What is sent or settled because of it must not be forgotten.
+	errNeedDisk = errors.New("job: the commit must wait for the disk")
+)
 
 type locking int
 
@@ -68,12 +72,19 @@ func (s *Store) update(ctx context.Context, name string, l locks, decide func(*u
 			if err := decide(u); err != nil {
 				return err
 			}
+			if l.claims && (u.died || len(u.ended) > 0 || len(u.outbox) > 0) {
+				return errNeedDisk
+			}
 			return u.flush()
 		})
-		if !errors.Is(err, errNeedAccounts) || l.level == lockAllPaid {
+		switch {
+		case errors.Is(err, errNeedDisk):
+			l.claims, run = false, s.db.Update
+		case errors.Is(err, errNeedAccounts) && l.level != lockAllPaid:
+			l.level = lockAllPaid
+		default:
 			return err
 		}
-		l.level = lockAllPaid
 	}
 }
 

@@ -97,8 +97,9 @@ type hookData struct {
 	Recovered int64   `json:"recovered,omitempty"`
 }
 
-// DueHooks leases up to limit reports that are due to the caller, in the process that leads; in others there are none.
-func (s *Store) DueHooks(ctx context.Context, limit int) ([]DueHook, error) {
+// DueHooks leases up to limit reports that are due to the caller, in the process that leads; in others there are none. It
+// passes over the tenants that are busy, those whose reports the caller is sending.
+func (s *Store) DueHooks(ctx context.Context, limit int, busy []string) ([]DueHook, error) {
 	if !s.leads(ctx) {
 		return nil, nil
 	}
@@ -117,7 +118,7 @@ func (s *Store) DueHooks(ctx context.Context, limit int) ([]DueHook, error) {
 			h.Body = []byte(body)
 			hooks = append(hooks, h)
 			return err
-		}, hookLease.Microseconds(), hooksOfTenant, limit)
+		}, hookLease.Microseconds(), hooksOfTenant, limit, sqldb.Rows(idRows(busy)))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("take webhooks that are due: %w", err)
@@ -187,17 +188,23 @@ func (s *Store) HookSecrets(ctx context.Context, tenant, fresh string) ([]string
 
 // RotateHookSecret makes fresh the tenant's current secret. The one before signs too until overlap has passed.
 func (s *Store) RotateHookSecret(ctx context.Context, tenant, fresh, who string, overlap time.Duration) error {
-	err := s.db.Update(ctx, "rotate_webhook_secret", func(tx *sqldb.Tx) error {
-		if _, err := tx.Exec(ctx, q("retire_webhook_secret"), tenant, overlap.Microseconds()); err != nil {
-			return err
+	for {
+		made := int64(0)
+		err := s.db.Update(ctx, "rotate_webhook_secret", func(tx *sqldb.Tx) error {
+			if _, err := tx.Exec(ctx, q("retire_webhook_secret"), tenant, overlap.Microseconds()); err != nil {
+				return err
+			}
+			var err error
+			if made, err = tx.Exec(ctx, q("make_webhook_secret"), tenant, fresh); err != nil || made == 0 {
+				return err
+			}
+			return audit(ctx, tx, who, "rotate_webhook_secret", tenant, "")
+		})
+		if err != nil {
+			return fmt.Errorf("rotate webhook secret: %w", err)
 		}
-		if _, err := tx.Exec(ctx, q("make_webhook_secret"), tenant, fresh); err != nil {
-			return err
+		if made == 1 { // else somebody else has rotated at the same moment: theirs is retired now
+			return nil
 		}
-		return audit(ctx, tx, who, "rotate_webhook_secret", tenant, "")
-	})
-	if err != nil {
-		return fmt.Errorf("rotate webhook secret: %w", err)
 	}
-	return nil
 }

@@ -21,7 +21,7 @@ func (f *fixture) hooked(target string) job.Job {
 
 func (f *fixture) due() []job.DueHook {
 	f.t.Helper()
-	hooks, err := f.s.DueHooks(f.ctx, 100)
+	hooks, err := f.s.DueHooks(f.ctx, 100, nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -185,6 +185,9 @@ func TestOneTenantsReportsDoNotHoldUpAnothers(t *testing.T) {
 		}
 		if tenants["acme"] != 4 || tenants["zeta"] != 1 {
 			t.Errorf("under way: %v", tenants)
+		}
+		if more, err := f.s.DueHooks(f.ctx, 100, []string{"acme"}); err != nil || len(more) != 0 {
+			t.Errorf("a busy tenant got more: %+v, %v", more, err)
 		}
 	})
 }

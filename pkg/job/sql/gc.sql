@@ -14,11 +14,13 @@ UPDATE upload SET at = 0 WHERE folder = $1
 -- name: drop_upload
 DELETE FROM upload WHERE folder = $1 AND at = 0
 
--- Attempts whose objects may be removed: closed unpublished for longer than any lease can last. What a provider is still
--- asked about may be needed.
+-- Attempts whose objects may be removed: closed unpublished for longer than any lease can last. Those of a step that goes on
+-- are kept, since a provider may still be asked about them, and so are those of a step with a finished effect, whose stored
+-- result may name them.
 -- name: garbage
 SELECT a.id, a.job, s.stage FROM attempt a JOIN step s ON s.id = a.step
-WHERE a.garbage = 1 AND a.closed_at < (SELECT now_us()) - $1 AND s.state <> 'awaiting'
+WHERE a.garbage = 1 AND a.closed_at < (SELECT now_us()) - $1 AND s.phase <> 1 AND s.state <> 'awaiting'
+	AND NOT EXISTS (SELECT 1 FROM effect e WHERE e.step = s.id AND e.state = 'done')
 ORDER BY a.id LIMIT $2
 
 -- name: collected

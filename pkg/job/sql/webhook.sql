@@ -9,13 +9,18 @@ FROM records($1: id text, job text, body text) r JOIN job j ON j.id = r.job WHER
 -- name: webhook_due
 SELECT EXISTS (SELECT 1 FROM webhook WHERE ready_at > 0 AND ready_at <= (SELECT now_us()))
 
--- A tenant whose receiver is slow has a few under way and the others' turn comes. $1 lease, $2 of one tenant, $3 in all.
+-- Of a tenant a few are under way at once, and none more until those have come back: a slow receiver holds up nobody else's.
+-- $1 lease, $2 of one tenant, $3 in all, $4 tenants with some under way.
 -- name: take_webhooks
 UPDATE webhook SET ready_at = now_us() + $1
 WHERE id IN (
 	SELECT due.id FROM (
-		SELECT w.id, w.ready_at, ROW_NUMBER() OVER (PARTITION BY w.tenant ORDER BY w.ready_at, w.id) AS turn
-		FROM webhook w WHERE w.ready_at > 0 AND w.ready_at <= (SELECT now_us())
+		SELECT few.id, few.ready_at, ROW_NUMBER() OVER (PARTITION BY few.tenant ORDER BY few.ready_at, few.id) AS turn
+		FROM (
+			SELECT h.id, h.tenant, h.ready_at FROM webhook h
+			WHERE h.ready_at > 0 AND h.ready_at <= (SELECT now_us()) AND NOT (h.tenant IN ids($4))
+			ORDER BY h.ready_at LIMIT 1000
+		) few
 	) due WHERE due.turn <= $2 ORDER BY due.ready_at LIMIT $3
 )
 RETURNING id, tenant, url, body, failures, ready_at
