@@ -6,6 +6,6 @@ cd "$(dirname "$0")/.."
 alone='/(e2e|demo|pkg/worker)$'
 go vet ./...
 # shellcheck disable=SC2046 # package lists are meant to split
-go test -race -shuffle=on -timeout 10m $(go list ./... | grep -vE "$alone")
+go test -race -shuffle=on -timeout 20m $(go list ./... | grep -vE "$alone")
 # shellcheck disable=SC2046
-go test -race -shuffle=on -timeout 10m -p 1 $(go list ./... | grep -E "$alone")
+go test -race -shuffle=on -timeout 20m -p 1 $(go list ./... | grep -E "$alone")
