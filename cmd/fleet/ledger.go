@@ -121,6 +121,12 @@ func (b *books) open(call func(ctx context.Context, l ledger) error) error {
 	return errors.Join(call(ctx, record{store}), store.Close())
 }
 
+// isLocal reports whether an address, host:port, is of this machine alone.
+func isLocal(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && api.IsLoopback(host)
+}
+
 // secretOf is the API key that commands send: of the environment, of a file, or the one that a local fleet in the
 // current folder has written for its user.
 func secretOf(getenv func(string) string, file, addr string) (string, error) {
@@ -129,8 +135,7 @@ func secretOf(getenv func(string) string, file, addr string) (string, error) {
 	}
 	given := file != ""
 	if !given {
-		host, _, err := net.SplitHostPort(addr)
-		if err != nil || !api.IsLoopback(host) {
+		if !isLocal(addr) {
 			return "", nil
 		}
 		file = filepath.Join(defaultState, fleet.KeyFile)

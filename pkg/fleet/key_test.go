@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -97,6 +98,6 @@ func readKey(t *testing.T, state string) string {
 }
 
 func refusedWith(err error, status int) bool {
-	p, ok := err.(*api.Problem)
+	p, ok := errors.AsType[*api.Problem](err)
 	return ok && p.Status == status
 }
