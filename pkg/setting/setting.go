@@ -36,8 +36,8 @@ type Setting struct {
 // All is the list, in the order in which it is shown.
 var All = []Setting{
 	{Name: "FLEET_ADDR", Readers: []Reader{Client, Server}, Meaning: "address of the API, host:port", Default: "127.0.0.1:8080"},
-	{Name: "FLEET_KEY", Readers: []Reader{Client}, Meaning: "API key that commands send", Default: "the key of the local fleet in this folder, if there is one", Secret: true},
 	{Name: "FLEET_ENV", Readers: []Reader{Server, Worker}, Meaning: "name of the environment in the names of queues"},
+	{Name: "FLEET_KEY", Readers: []Reader{Client}, Meaning: "API key that commands send", Default: "the key of the local fleet in this folder, if there is one", Secret: true},
 	{Name: "FLEET_DATABASE_URL", Readers: []Reader{Server, Worker}, Meaning: "the record, sqlite:PATH or postgres://..."},
 	{Name: "FLEET_BLOB_URL", Readers: []Reader{Server, Worker}, Meaning: "the objects, file:///folder or s3://bucket/prefix"},
 	{Name: "FLEET_SOFT_LIMIT", Readers: []Reader{Server}, Meaning: "with so many jobs in flight, further ones wait for capacity; 0: no limit", Default: "10000"},
