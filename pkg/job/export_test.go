@@ -101,6 +101,7 @@ var (
 	ClosedRows  = sqldb.Rows([]closedRow{{ID: "a1"}})
 	RenewalRows = sqldb.Rows([]renewalRow{{ID: "s1"}})
 	SentRows    = sqldb.Rows([]tokenRow{{ID: "o1"}})
+	NameRows    = sqldb.Rows([]nameRow{{Tenant: "acme", Name: "talk"}})
 	AccountRows = sqldb.Rows([]idRow{{ID: "acme"}})
 )
 
@@ -137,6 +138,12 @@ func (s *Store) Plan(ctx context.Context, name string, args ...any) ([]string, e
 }
 
 func (s *Store) Forget(ctx context.Context) error { return s.forget(ctx) }
+
+// SubmitTogether submits in one transaction.
+func (s *Store) SubmitTogether(ctx context.Context, subs ...Submission) error {
+	_, err := s.submitBatch(ctx, subs)
+	return err
+}
 
 // PublishTogether publishes in one transaction.
 func (s *Store) PublishTogether(ctx context.Context, ps ...Publication) ([]Published, error) {

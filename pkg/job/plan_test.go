@@ -38,6 +38,7 @@ var hot = map[string][]any{
 	"watch":            {job.JobRows, job.JobRows},
 	"job_of_version":   {"t1", 1},
 	"lock_target":      {"t", "acme", "talk"},
+	"lock_targets":     {job.NameRows},
 	"dead_steps":       {"", 50, ""},
 	"dead_step":        {"s1"},
 	"retrying":         {},

@@ -116,6 +116,9 @@ func (s *Store) submitBatch(ctx context.Context, subs []Submission) ([]submitted
 		if err := u.lockAccounts(subs); err != nil {
 			return err
 		}
+		if err := u.lockTargets(subs); err != nil {
+			return err
+		}
 		for i, sub := range subs {
 			messages, steps := len(u.outbox), len(u.newSteps)
 			id, err := u.submitRow(sub, s.opt)
@@ -153,6 +156,27 @@ func (u *unit) lockAccounts(subs []Submission) error {
 		return fmt.Errorf("lock accounts: %w", err)
 	}
 	return u.tx.One(u.ctx, q("clock"), nil, &u.now)
+}
+
+// nameRow names a target.
+type nameRow struct {
+	Tenant string `json:"tenant"`
+	Name   string `json:"name"`
+}
+
+// lockTargets locks the targets that exist, in one order: a submission locks its own later, in the order of arrival.
+func (u *unit) lockTargets(subs []Submission) error {
+	if len(subs) == 1 {
+		return nil
+	}
+	names := make([]nameRow, len(subs))
+	for i, sub := range subs {
+		names[i] = nameRow{sub.Tenant, sub.Target}
+	}
+	if _, err := u.tx.Exec(u.ctx, q("lock_targets"), sqldb.Rows(names)); err != nil {
+		return fmt.Errorf("lock targets: %w", err)
+	}
+	return nil
 }
 
 // submitRow is submit that knows what an import's row has become.

@@ -265,3 +265,43 @@ func TestANewJobIsReturnedAsItIsStored(t *testing.T) {
 		}
 	})
 }
+
+func TestSubmissionsAndPublicationsLockTargetsInOneOrder(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, open(t, freshURL(t, "postgres"), job.Options{}))
+	f.submit(f.submission("one"))
+	f.submit(f.submission("two"))
+	targets, err := f.s.Strings(f.ctx, "SELECT name FROM target ORDER BY id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := f.s.Strings(f.ctx, "SELECT s.id FROM step s JOIN job j ON j.id = s.job ORDER BY j.target")
+	if err != nil {
+		t.Fatal(err)
+	}
+	locked, let := make(chan struct{}), make(chan struct{})
+	held, submitted := make(chan error, 1), make(chan error, 1)
+	go func() { held <- f.s.Hold(f.ctx, steps[0], locked, let) }()
+	<-locked
+	again := func(target string) job.Submission {
+		sub := f.submission(target)
+		sub.Digest = "another"
+		return sub
+	}
+	go func() { submitted <- f.s.SubmitTogether(f.ctx, again(targets[1]), again(targets[0])) }()
+	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+	for n := int64(0); n == 0; {
+		if n, err = f.s.Int(f.ctx, waiting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The submissions wait for the first target. A publication that has it may want the second.
+	if err := f.s.Change(f.ctx, "SELECT id FROM target WHERE name = $1 FOR UPDATE NOWAIT", targets[1]); err != nil {
+		t.Errorf("the second target is locked before the first: %v", err)
+	}
+	close(let)
+	if err := errors.Join(<-held, <-submitted); err != nil {
+		t.Fatal(err)
+	}
+	f.sound()
+}

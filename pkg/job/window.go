@@ -102,14 +102,16 @@ func (s *Store) enterJobs(ctx context.Context) error {
 		return fmt.Errorf("look for jobs that wait: %w", err)
 	}
 	turns := share(tenants, free)
+	var errs []error // one tenant's fault is not the others'
 	for _, tenant := range sortedKeys(turns) {
-		for left := turns[tenant]; left > 0; left -= enterBatch {
+		for left := turns[tenant]; left > 0 && ctx.Err() == nil; left -= enterBatch {
 			if err := s.enterJobsOf(ctx, tenant, min(left, enterBatch)); err != nil {
-				return fmt.Errorf("let jobs in: %w", err)
+				errs = append(errs, fmt.Errorf("let jobs of %s in: %w", tenant, err))
+				break
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // share gives free places away one at a time, each to the tenant that has the least under way for its weight, and among equals
@@ -188,16 +190,19 @@ func (s *Store) enterParts(ctx context.Context) error {
 			return err
 		})
 	})
+	if err != nil {
+		return fmt.Errorf("look for parts that wait: %w", err)
+	}
+	var errs []error // one lane's fault is not the others'
 	for _, l := range lanes {
-		var more bool
-		for more = true; more && err == nil; {
-			more, err = s.enterPartsOf(ctx, l)
+		for more := true; more && ctx.Err() == nil; {
+			var err error
+			if more, err = s.enterPartsOf(ctx, l); err != nil {
+				errs = append(errs, fmt.Errorf("let parts of %s into %s: %w", l.tenant, l.queue, err))
+			}
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("let parts in: %w", err)
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // enterPartsOf lets a tenant's oldest parts into a queue, and reports whether there may be room for more.

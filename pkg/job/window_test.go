@@ -169,3 +169,66 @@ func TestAboveTheSoftLimitThePlacesThatComeUpAreShared(t *testing.T) {
 		})
 	}
 }
+
+func TestAFaultOfOneTenantHoldsUpNobodyElsesJobs(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		for _, tenant := range []string{"acme", "other"} {
+			jobs := f.through(tenant, 1, 2)
+			if err := f.s.Cancel(f.ctx, tenant, jobs[0].ID, "test", ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.breakSteps("acme")
+		if err := f.s.Enter(f.ctx); err == nil {
+			t.Fatal("the fault is not told")
+		}
+		if got := f.states("acme"); got[job.Waiting] != 1 {
+			t.Fatalf("acme's jobs: %v", got)
+		}
+		if got := f.states("other"); got[job.Queued] != 1 {
+			t.Fatalf("the other's jobs: %v", got)
+		}
+	})
+}
+
+func TestAFaultOfOneTenantHoldsUpNobodyElsesParts(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		compile := route("compile")
+		compile.Window = 1
+		for _, tenant := range []string{"acme", "other"} {
+			f.through(tenant, 0, 1)
+			f.accepted(job.Publication{
+				Claim: f.claim("ingest"), FanOut: true, Next: &compile, Join: next("publish"), Parts: []json.RawMessage{[]byte(`0`), []byte(`1`)},
+			})
+		}
+		f.pump(nil)
+		for _, row := range f.queues.take("q-compile") {
+			f.accepted(job.Publication{Claim: f.claimRow(row, "compile"), Next: next("publish")})
+		}
+		f.breakSteps("acme")
+		if err := f.s.Enter(f.ctx); err == nil {
+			t.Fatal("the fault is not told")
+		}
+		f.pump(nil)
+		if rows := f.queues.take("q-compile"); len(rows) != 1 || rows[0].Tenant != "other" {
+			t.Fatalf("entered: %+v", rows)
+		}
+	})
+}
+
+// breakSteps makes every change of a tenant's steps fail.
+func (f *fixture) breakSteps(tenant string) {
+	f.t.Helper()
+	texts := []string{`CREATE TRIGGER broken BEFORE UPDATE ON step WHEN NEW.tenant = '` + tenant + `' BEGIN SELECT RAISE(ABORT, 'broken'); END`}
+	if f.s.Postgres() {
+		texts = []string{
+			`CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''broken''; END'`,
+			`CREATE TRIGGER broken BEFORE UPDATE ON step FOR EACH ROW WHEN (NEW.tenant = '` + tenant + `') EXECUTE FUNCTION broken()`,
+		}
+	}
+	for _, text := range texts {
+		if err := f.s.Change(f.ctx, text); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
