@@ -22,6 +22,8 @@ import (
 var (
 	ErrNotFound = errors.New("no such object")
 	ErrKey      = errors.New("key not allowed")
+	// ErrUnreadable is of an object that is there, or may be, and is not given out: it is archived, or the reader may not read it.
+	ErrUnreadable = errors.New("object cannot be read")
 )
 
 // MaxKey is the longest key in bytes (Amazon S3 User Guide, "Naming Amazon S3 objects", allows as many).
@@ -31,7 +33,8 @@ const MaxKey = 1024
 type Store interface {
 	// Create starts an object. Nothing is visible under key before Commit returns nil.
 	Create(ctx context.Context, key string) (Writer, error)
-	// Open reads an object from its beginning. The error matches ErrNotFound when there is none.
+	// Open reads an object from its beginning. The error matches ErrNotFound when there is none; one that matches ErrKey or
+	// ErrUnreadable will not go away by itself either.
 	Open(ctx context.Context, key string) (io.ReadCloser, error)
 	// Content reads an object in any order, as for ranges. The error matches ErrNotFound when there is none.
 	Content(ctx context.Context, key string) (io.ReadSeekCloser, error)

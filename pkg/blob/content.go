@@ -20,7 +20,7 @@ func (f *Folder) Content(ctx context.Context, key string) (io.ReadSeekCloser, er
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("open an object: %w", err)
+		return nil, notOpened(key, err)
 	}
 	return file, nil
 }

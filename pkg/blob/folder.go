@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/stagefleet/stagefleet/pkg/recording"
 )
@@ -54,9 +55,21 @@ func (f *Folder) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("open an object: %w", err)
+		return nil, notOpened(key, err)
 	}
 	return file, nil
+}
+
+// notOpened tells what is wrong with one object from what is wrong with the file system. A part of a key that is too long for a
+// file's name, or that lies below a file, names nothing.
+func notOpened(key string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%w: %s", ErrNotFound, key)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: %s: %w", ErrUnreadable, key, err)
+	}
+	return fmt.Errorf("open an object: %w", err)
 }
 
 // Path implements Store: the object's own file. dir is not used.
@@ -67,10 +80,8 @@ func (f *Folder) Path(ctx context.Context, key, _ string) (string, error) {
 	path := f.file(key)
 	info, err := os.Lstat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("%w: %s", ErrNotFound, key)
 	case err != nil:
-		return "", fmt.Errorf("look up an object: %w", err)
+		return "", notOpened(key, err)
 	case !info.Mode().IsRegular():
 		return "", fmt.Errorf("%w: %s is not a regular file", ErrNotFound, key)
 	}

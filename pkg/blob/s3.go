@@ -126,10 +126,26 @@ func (s *S3) full(key string) *string { return aws.String(s.prefix + key) }
 
 func (s *S3) failed(verb, key string, err error) error {
 	var answer smithy.APIError // not types.NoSuchKey, which CopyObject does not return
-	if errors.As(err, &answer) && answer.ErrorCode() == "NoSuchKey" {
-		return fmt.Errorf("%w: %s", ErrNotFound, key)
+	if errors.As(err, &answer) {
+		if kind, ok := ofObject[answer.ErrorCode()]; ok {
+			return fmt.Errorf("%w: %s an object: %s: %w", kind, verb, key, err)
+		}
 	}
 	return fmt.Errorf("%s an object: %w", verb, err)
+}
+
+// ofObject are the answers that are about one object (Amazon S3 API Reference, "Error responses"). Others, also with a status of
+// 4xx, are about credentials, the clock, the bucket or the load, and would be the same for every object. Who may not list the
+// bucket gets AccessDenied for an object that does not exist, and to HEAD an answer has its status only.
+var ofObject = map[string]error{
+	"NoSuchKey":          ErrNotFound,
+	"KeyTooLongError":    ErrKey, // the prefix counts too
+	"InvalidURI":         ErrKey,
+	"AccessDenied":       ErrUnreadable,
+	"Forbidden":          ErrUnreadable,
+	"InvalidObjectState": ErrUnreadable, // archived
+	"InvalidRequest":     ErrUnreadable, // encrypted with a key that only its owner has
+	"MethodNotAllowed":   ErrUnreadable,
 }
 
 // s3Writer uploads part by part, and an object that fits into one part in a single request.

@@ -7,6 +7,7 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,7 +28,8 @@ const (
 	lookEvery = time.Second     // for new imports
 	waitFor   = 5 * time.Second // when an account has no room, or after a fault
 	readBatch = 500             // rows of a sheet that are stored together
-	jobBatch  = 64              // rows that become jobs before the next import has its turn
+	turnTime  = 5 * time.Second // after which no more rows are begun: the next import has its turn
+	jobBatch  = 64              // rows of a turn at most
 	atOnce    = 16              // of them
 )
 
@@ -185,41 +187,66 @@ func (in Intake) store(ctx context.Context, id string, file io.ReadSeeker) (shee
 
 func columnOf(c sheet.Column) int64 { return int64(c) + 1 }
 
-// admit turns rows into jobs, several at once, and stops at the first limit that it meets.
+// admit turns rows into jobs, several at once. It begins no more of them when its time is over, when it meets a limit, and when
+// the record fails; a row whose source cannot be had now is left for another turn.
 func (in Intake) admit(ctx context.Context, o job.OpenImport, rows []job.ImportRow) (*job.Refused, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	var mu sync.Mutex
-	var limit *job.Refused
-	var errs []error
+	over := time.NewTimer(turnTime)
+	defer over.Stop()
+	var end ending
 	var all sync.WaitGroup
 	turns := make(chan job.ImportRow)
 	for range min(atOnce, len(rows)) {
 		all.Go(func() {
 			for row := range turns {
-				err := in.admitOne(ctx, o, row)
-				if err == nil {
-					continue
+				if end.note(in.admitOne(ctx, o, row)) {
+					stop()
 				}
-				stop()
-				mu.Lock()
-				if no, ok := errors.AsType[*job.Refused](err); ok {
-					limit = no
-				} else if limit == nil && !errors.Is(err, context.Canceled) {
-					errs = append(errs, err)
-				}
-				mu.Unlock()
 			}
 		})
 	}
-	for _, row := range rows {
-		if ctx.Err() == nil {
-			turns <- row
+	begin := func(row job.ImportRow) bool {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-over.C:
+			return false
+		case turns <- row:
+			return true
 		}
+	}
+	for n := 0; n < len(rows) && begin(rows[n]); n++ {
 	}
 	close(turns)
 	all.Wait()
-	return limit, errors.Join(errs...)
+	return end.limit, errors.Join(end.record, end.row)
+}
+
+// ending is why rows of a turn have stayed pending: the first of each kind.
+type ending struct {
+	mu          sync.Mutex
+	limit       *job.Refused
+	record, row error
+}
+
+// note takes the error of a row and reports whether other rows would meet it too.
+func (e *ending) note(err error) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if no, ok := errors.AsType[*job.Refused](err); ok {
+		e.limit = no
+		return true
+	}
+	if err == nil || errors.Is(err, context.Canceled) {
+		return false
+	}
+	if _, own := errors.AsType[*rowFault](err); own {
+		e.row = cmp.Or(e.row, err)
+		return false
+	}
+	e.record = cmp.Or(e.record, err)
+	return true
 }
 
 // admitOne settles a row, unless a limit or a fault stands in the way: that is its error.

@@ -30,6 +30,11 @@ type refusedRow struct{ sheet.Refusal }
 
 func (e *refusedRow) Error() string { return e.Sentence }
 
+// rowFault is the error of a row that is tried again. It says nothing about other rows.
+type rowFault struct{ error }
+
+func (e *rowFault) Unwrap() error { return e.error }
+
 // refuse says that a row's source cannot be had.
 func refuse(r sheet.Row, code, sentence string) error {
 	return &refusedRow{sheet.Refusal{Column: sheet.Source, Kind: sheet.KindOf(r.Cells[sheet.Source]), Code: code, Sentence: sentence}}
@@ -38,7 +43,10 @@ func refuse(r sheet.Row, code, sentence string) error {
 // refusalOf tells refusals of a row from what is waited out.
 func refusalOf(err error, r sheet.Row) *sheet.Refusal {
 	var row *refusedRow
+	var invalid *job.Invalid
 	switch {
+	case errors.As(err, &invalid):
+		return &sheet.Refusal{Column: sheet.Target, Kind: sheet.KindOf(r.Cells[sheet.Target]), Code: "invalid", Sentence: invalid.Sentence}
 	case errors.As(err, &row):
 		return &row.Refusal
 	case errors.Is(err, job.ErrVersionConflict):
@@ -79,7 +87,7 @@ func (in Intake) source(ctx context.Context, o job.OpenImport, ref job.RowRef, r
 	}
 	object, err := in.object(ctx, o, r)
 	if err != nil {
-		return s, err
+		return s, &rowFault{err}
 	}
 	s = recording.Source{V: recording.Version, Object: object, Name: r.Cells[sheet.Title]}
 	if s.Name == "" {
@@ -106,14 +114,15 @@ func (in Intake) object(ctx context.Context, o job.OpenImport, r sheet.Row) (rec
 
 // stored refers to an object that is in the store already.
 func (in Intake) stored(ctx context.Context, key string, r sheet.Row) (recording.Object, error) {
-	if blob.CheckKey(key) != nil {
-		return recording.Object{}, refuse(r, "object_key", "The source is no key of an object: letters, digits, -_.=+@ and slashes.")
-	}
 	object, err := in.Objects.Open(ctx, key)
-	if errors.Is(err, blob.ErrNotFound) {
+	switch {
+	case errors.Is(err, blob.ErrKey):
+		return recording.Object{}, refuse(r, "object_key", "The source is no key of an object: letters, digits, -_.=+@ and slashes, at most 1024 bytes.")
+	case errors.Is(err, blob.ErrNotFound):
 		return recording.Object{}, refuse(r, "not_found", "There is no such object in the account's inbox.")
-	}
-	if err != nil {
+	case errors.Is(err, blob.ErrUnreadable):
+		return recording.Object{}, refuse(r, "not_readable", "The fleet may not read this object, or it is archived or not there: restore it, or store it again.")
+	case err != nil:
 		return recording.Object{}, fmt.Errorf("open a source: %w", err)
 	}
 	defer func() { _ = object.Close() }()

@@ -138,6 +138,7 @@ func TestARowThatCannotBeUsedIsRefusedWithColumnAndKind(t *testing.T) {
 		"a formula":               {"T,=A1,,", sheet.Source, sheet.Formula, "formula"},
 		"an error":                {"#REF!,a.mp4,,", sheet.Target, sheet.Fault, "error_value"},
 		"a long target":           {strings.Repeat("t", sheet.MaxTarget+1) + ",a.mp4,,", sheet.Target, sheet.Text, "too_long"},
+		"a long name of a file":   {",talks/" + strings.Repeat("t", sheet.MaxTarget+1) + ",,", sheet.Source, sheet.Text, "too_long"},
 		"a long title":            {"T,a.mp4," + strings.Repeat("t", sheet.MaxTitle+1) + ",", sheet.Title, sheet.Text, "too_long"},
 		"a line break":            {"\"a\nb\",a.mp4,,", sheet.Target, sheet.Text, "control_character"},
 		"the same as another row": {"Twice,a.mp4,,2", sheet.Target, sheet.Text, "duplicate"},
