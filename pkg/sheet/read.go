@@ -126,11 +126,12 @@ func (r *Row) refuse(c Column, k Kind, code, sentence string, args ...any) {
 
 // judge decides whether a row can be used.
 func (t *table) judge(r *Row) {
-	if r.Cells[Source] == "" {
+	switch {
+	case r.Cells[Source] == "":
 		r.refuse(Source, Empty, "empty", "The source is empty; in a merged range only the first cell has a value, and a formula needs its stored value.")
-	} else if TargetOf(*r) == "" {
+	case TargetOf(*r) == "":
 		r.refuse(Source, KindOf(r.Cells[Source]), "no_name", "The source ends with a slash, so that it names no file.")
-	} else if r.Cells[Target] == "" && len(TargetOf(*r)) > MaxTarget {
+	case r.Cells[Target] == "" && len(TargetOf(*r)) > MaxTarget:
 		r.refuse(Source, KindOf(r.Cells[Source]), "too_long", "The source names the target and has more than %d bytes after its last slash: give the row a target.", MaxTarget)
 	}
 	for c, most := range map[Column]int{Target: MaxTarget, Source: MaxSource, Title: MaxTitle} {
