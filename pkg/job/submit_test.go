@@ -213,14 +213,14 @@ func TestAboveTheSoftLimitJobsWaitAndAboveTheHardOneTheyAreRefused(t *testing.T)
 func TestSubmissionsThatCannotBeAreTurnedAway(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		for field, spoil := range map[string]func(*job.Submission){
-			"Tenant":         func(s *job.Submission) { s.Tenant = "a b" },
-			"Target":         func(s *job.Submission) { s.Target = "" },
-			"Version":        func(s *job.Submission) { s.Version = -1 },
-			"Digest":         func(s *job.Submission) { s.Digest = "" },
-			"Input":          func(s *job.Submission) { s.Input = json.RawMessage(`{`) },
-			"Price":          func(s *job.Submission) { s.Price = -1 },
-			"IdempotencyKey": func(s *job.Submission) { s.IdempotencyKey = strings.Repeat("k", 300) },
-			"First":          func(s *job.Submission) { s.First.DLQ = "" },
+			"tenant":          func(s *job.Submission) { s.Tenant = "a b" },
+			"target":          func(s *job.Submission) { s.Target = "" },
+			"version":         func(s *job.Submission) { s.Version = -1 },
+			"Digest":          func(s *job.Submission) { s.Digest = "" },
+			"Input":           func(s *job.Submission) { s.Input = json.RawMessage(`{`) },
+			"Price":           func(s *job.Submission) { s.Price = -1 },
+			"idempotency key": func(s *job.Submission) { s.IdempotencyKey = strings.Repeat("k", 300) },
+			"First":           func(s *job.Submission) { s.First.DLQ = "" },
 		} {
 			sub := f.submission("talk")
 			spoil(&sub)
