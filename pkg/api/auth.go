@@ -60,11 +60,11 @@ func (g *gate) caller(r *http.Request) (caller, error) {
 
 // keyless is a request without a key: the local operator's, until there are keys.
 func (g *gate) keyless(r *http.Request) (caller, error) {
-	any, err := g.keys.HasKeys(r.Context())
+	locked, err := g.keys.HasKeys(r.Context())
 	if err != nil {
 		return caller{}, err
 	}
-	if !any {
+	if !locked {
 		return localOperator, guarded(r)
 	}
 	g.locked()

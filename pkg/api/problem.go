@@ -88,10 +88,10 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	if p.RetryAfter > 0 {
-		seconds := (p.RetryAfter + time.Second - 1) / time.Second
-		reset := time.Now().Add(seconds * time.Second).UTC().Truncate(time.Second)
+		wait := (p.RetryAfter + time.Second - 1).Truncate(time.Second)
+		reset := time.Now().Add(wait).UTC().Truncate(time.Second)
 		told.ResetAt = &reset
-		w.Header().Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
+		w.Header().Set("Retry-After", strconv.FormatInt(int64(wait/time.Second), 10))
 	}
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(told) // a client that hung up gets no answer
