@@ -3,6 +3,7 @@ package api_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -192,7 +193,7 @@ func TestAnEndedImportCannotBeCancelled(t *testing.T) {
 	d := newDesk(t, true)
 	i := d.imported("t.csv", "source\n")
 	_, err := d.client.CancelImport(t.Context(), i.ID)
-	p, ok := err.(*api.Problem) //nolint:errorlint // the client returns it as it is
+	p, ok := errors.AsType[*api.Problem](err)
 	if !ok || p.Status != http.StatusConflict {
 		t.Errorf("%v", err)
 	}
