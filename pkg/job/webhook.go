@@ -161,29 +161,18 @@ func (s *Store) Hooks(ctx context.Context, tenant, job string) ([]Hook, error) {
 // HookSecrets returns the texts of the secrets that sign a tenant's events, the current one first. fresh becomes the current one if
 // there is none.
 func (s *Store) HookSecrets(ctx context.Context, tenant, fresh string) ([]string, error) {
-	var secrets []string
-	read := func(tx *sqldb.Tx) error {
-		secrets = nil
-		return tx.Query(ctx, q("webhook_secrets"), func(scan func(...any) error) error {
-			var text string
-			err := scan(&text)
-			secrets = append(secrets, text)
-			return err
-		}, tenant)
+	secrets, err := s.strings(ctx, "webhook_secrets", tenant)
+	if err != nil || len(secrets) > 0 {
+		return secrets, err
 	}
-	err := s.db.View(ctx, "webhook_secrets", read)
-	if err == nil && len(secrets) == 0 {
-		err = s.db.Update(ctx, "make_webhook_secret", func(tx *sqldb.Tx) error {
-			if _, err := tx.Exec(ctx, q("make_webhook_secret"), tenant, fresh); err != nil {
-				return err
-			}
-			return read(tx)
-		})
-	}
+	err = s.db.Update(ctx, "make_webhook_secret", func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, q("make_webhook_secret"), tenant, fresh)
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("read webhook secrets: %w", err)
+		return nil, fmt.Errorf("make webhook secret: %w", err)
 	}
-	return secrets, nil
+	return s.strings(ctx, "webhook_secrets", tenant)
 }
 
 // RotateHookSecret makes fresh the tenant's current secret. The one before signs too until overlap has passed.
