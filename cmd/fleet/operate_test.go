@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"os"
@@ -19,7 +18,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/stagefleet/stagefleet/pkg/admin"
-	"github.com/stagefleet/stagefleet/pkg/api"
 	"github.com/stagefleet/stagefleet/pkg/fleet"
 	"github.com/stagefleet/stagefleet/pkg/job"
 	"github.com/stagefleet/stagefleet/pkg/localsqs"
@@ -317,128 +315,4 @@ func TestACancelMayBeRepeatedAndEndsNothingThatHasEnded(t *testing.T) {
 		t.Errorf("%s", stderr)
 	}
 	s.says(exitFailed, "cancel nothing")
-}
-
-func TestAPauseSaysWhoWhyAndUntilWhen(t *testing.T) {
-	s := serve(t)
-	if text := s.fleet(exitDone, "pause"); text != "Nothing is paused.\n" {
-		t.Errorf("%q", text)
-	}
-	j := s.submit("talk.mp4")
-	if _, stderr := s.says(exitDone, "pause ingest --reason down"); !strings.Contains(stderr, "fleet resume ingest") {
-		t.Errorf("an open pause says nothing of its end: %s", stderr)
-	}
-	s.fleet(exitDone, "pause all --until 2h --reason", "moving the database")
-	text := s.fleet(exitDone, "pause")
-	for _, word := range []string{"ingest", "down", "all", "moving the database", person()} {
-		if !strings.Contains(text, word) {
-			t.Errorf("the list does not say %q:\n%s", word, text)
-		}
-	}
-	if got := as[job.Job](s, "job", j.ID); got.State != job.Paused {
-		t.Errorf("the job is %s", got.State)
-	}
-	for _, st := range as[[]admin.Stage](s, "stages") {
-		if !st.Paused {
-			t.Errorf("%s is not paused", st.Name)
-		}
-	}
-	if _, stderr := s.says(exitDone, "resume ingest"); !strings.Contains(stderr, "pause of all") {
-		t.Errorf("what goes on to pause the stage is not said: %s", stderr)
-	}
-	if got := as[api.Resumed](s, "resume all"); !got.Was || len(got.Still) != 0 {
-		t.Errorf("resumed %+v", got)
-	}
-	if text := s.fleet(exitDone, "resume all"); text != "all was not paused\n" {
-		t.Errorf("%q", text)
-	}
-	if got := as[job.Job](s, "job", j.ID); got.State != job.Queued {
-		t.Errorf("the job is %s", got.State)
-	}
-}
-
-func TestAPauseThatNearsTheRetentionWarns(t *testing.T) {
-	s := serve(t)
-	for until, warns := range map[string]bool{"71h": false, "73h": true, time.Now().Add(90 * time.Hour).Format(time.RFC3339): true} {
-		p := as[admin.Pause](s, "pause compile --reason r --until", until)
-		if (p.Warning != "") != warns {
-			t.Errorf("until %s: warning %q", until, p.Warning)
-		}
-	}
-}
-
-func TestPausesThatCannotBeAreRefused(t *testing.T) {
-	s := serve(t)
-	for line, want := range map[string]string{
-		"pause compil --reason r":                               "compile",
-		"pause compile":                                         "--reason",
-		"pause compile --reason r --until soon":                 "2h",
-		"pause compile --reason r --until -1h":                  "future",
-		"pause compile --reason r --until 2001-01-01T00:00:00Z": "future",
-		"pause --reason r":                                      "stage",
-		"resume compil":                                         "compile",
-	} {
-		if _, stderr := s.says(exitUsage, line); !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: %s, want one line that says %s", line, stderr, want)
-		}
-	}
-}
-
-func TestGarbageIsWhatNothingRefersTo(t *testing.T) {
-	s := serve(t)
-	j := s.submit("talk.mp4")
-	s.work(j, 1, outcome.Quarantine("bug", nil))
-	path := filepath.Join(t.TempDir(), "talk.mp4")
-	if err := os.WriteFile(path, []byte(secret+"talk.mp4"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if text := s.fleet(exitDone, "submit --version 1", path); !strings.Contains(text, "was accepted before") {
-		t.Errorf("the same content again: %s", text)
-	}
-	attempt := as[job.Job](s, "job", j.ID).Steps[0].History[0].ID
-	left := filepath.Join(s.objects, job.Folder(j.ID, "ingest", attempt), "half")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(left), 0o700), os.WriteFile(left, []byte("12345"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	if got := as[admin.Collected](s, "gc --dry-run"); got.Objects != 0 || !got.DryRun {
-		t.Errorf("what may still be written to: %+v", got)
-	}
-	if _, stderr := s.says(exitUsage, "gc --older 1m"); !strings.Contains(stderr, "or more") {
-		t.Errorf("%s", stderr)
-	}
-	// Time passes for the record.
-	s.age()
-	want := admin.Collected{DryRun: true, Attempts: 1, Uploads: 1, Objects: 2, Bytes: int64(5 + len(secret+"talk.mp4"))}
-	if got := as[admin.Collected](s, "gc --dry-run"); got != want {
-		t.Errorf("would collect %+v, want %+v", got, want)
-	}
-	want.DryRun = false
-	if got := as[admin.Collected](s, "gc"); got != want {
-		t.Errorf("collected %+v, want %+v", got, want)
-	}
-	if text := s.fleet(exitDone, "gc"); !strings.HasPrefix(text, "removed 0 objects") {
-		t.Errorf("%q", text)
-	}
-	if uploads, _ := filepath.Glob(filepath.Join(s.objects, "uploads", "*", "*", "source")); len(uploads) != 1 {
-		t.Errorf("uploads %v, want the one that the job refers to", uploads)
-	}
-	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the object of the unpublished attempt: %v", err)
-	}
-}
-
-// age makes the record believe that a week has passed since anything was closed or uploaded.
-func (s *served) age() {
-	s.t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(s.dir, "fleet.db")+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	const week = 7 * 24 * int64(time.Hour/time.Microsecond)
-	for _, text := range []string{"UPDATE attempt SET closed_at = closed_at - $1 WHERE closed_at > 0", "UPDATE upload SET at = at - $1"} {
-		if _, err := db.ExecContext(s.t.Context(), text, week); err != nil {
-			s.t.Fatal(err)
-		}
-	}
 }

@@ -3,27 +3,12 @@ package media
 import (
 	"context"
 	"errors"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
-)
 
-// stand puts a script in the place of a tool; $REAL is the tool.
-func stand(t *testing.T, tool, script string) {
-	t.Helper()
-	path, err := exec.LookPath(tool)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, tool), []byte("#!/bin/sh\nREAL="+path+"\n"+script+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-}
+	"github.com/stagefleet/stagefleet/pkg/media/mediatest"
+)
 
 func TestAFailureIsBlamedOnTheInputTheLimitOrTheMachine(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -51,7 +36,7 @@ func TestAFailureIsBlamedOnTheInputTheLimitOrTheMachine(t *testing.T) {
 
 func TestFFmpegThatCatchesASignalWasStillStopped(t *testing.T) {
 	// It is told to stop once it catches the signal, not before: the mask of /proc says when.
-	stand(t, "ffmpeg", `$REAL "$@" & until grep -q 'SigCgt:.*[4-7c-f]...$' /proc/$!/status; do sleep 0.1; done; kill -TERM $!; wait $!`)
+	mediatest.Instead(t, "ffmpeg", `$REAL "$@" & until grep -q 'SigCgt:.*[4-7c-f]...$' /proc/$!/status; do sleep 0.1; done; kill -TERM $!; wait $!`)
 	_, err := Runner{}.Run(t.Context(), "ffmpeg", "-v", "error", "-re", "-f", "lavfi", "-i", "testsrc2", "-f", "null", "-")
 	if !errors.Is(err, ErrMachine) || GaveUp(err) {
 		t.Fatalf("got %v", err)
@@ -60,7 +45,7 @@ func TestFFmpegThatCatchesASignalWasStillStopped(t *testing.T) {
 
 func TestAKilledProbeSaysNothingAboutTheFile(t *testing.T) {
 	path := makeFile(t, "a.wav", tone(1)...)
-	stand(t, "ffprobe", "kill -KILL $$")
+	mediatest.Instead(t, "ffprobe", "kill -KILL $$")
 	if _, err := (Runner{}).Probe(t.Context(), path); !errors.Is(err, ErrMachine) || errors.Is(err, ErrFormat) {
 		t.Fatalf("got %v", err)
 	}

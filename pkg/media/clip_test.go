@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/media/mediatest"
 )
 
 // film makes a source of our own with ffmpeg's generators.
@@ -143,7 +145,7 @@ func TestAnEarlierFileIsNotTakenForTheClip(t *testing.T) {
 
 func TestAKilledCutIsNoClip(t *testing.T) {
 	source := film(t, "-f", "lavfi", "-i", "testsrc=d=2:s=320x180")
-	stand(t, "ffmpeg", `$REAL "$@"; kill -KILL $$`)
+	mediatest.Instead(t, "ffmpeg", `$REAL "$@"; kill -KILL $$`)
 	r := Runner{Dir: t.TempDir()}
 	if got, err := r.Cut(t.Context(), Clip{Source: source, Demuxer: "mov", Length: time.Second, Width: 320, Height: 180}, "clip.mp4"); !errors.Is(err, ErrMachine) || got != (Made{}) {
 		t.Errorf("got %+v, %v", got, err)

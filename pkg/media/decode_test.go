@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagefleet/stagefleet/pkg/media/mediatest"
+
 	"github.com/stagefleet/stagefleet/pkg/recording"
 )
 
@@ -195,7 +197,7 @@ func TestWhatAToolWroteBeforeItGaveUpIsMeasuredAndReadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The header of a WAV file is only finished at its end.
-	stand(t, "ffmpeg", `$REAL "$@"; for at in 4 40; do [ ! -e out.wav ] || printf '\377\377\377\377' | dd of=out.wav bs=1 seek=$at conv=notrunc 2>/dev/null; done; exit 1`)
+	mediatest.Instead(t, "ffmpeg", `$REAL "$@"; for at in 4 40; do [ ! -e out.wav ] || printf '\377\377\377\377' | dd of=out.wav bs=1 seek=$at conv=notrunc 2>/dev/null; done; exit 1`)
 	sound, speech, err := r.DecodeAudio(t.Context(), path, declared.Demuxer, "out.wav")
 	if !GaveUp(err) || !near(sound.Duration, 4*second) || len(speech) != 1 {
 		t.Errorf("got %+v with %v, %v", sound, speech, err)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagefleet/stagefleet/pkg/media/mediatest"
+
 	"github.com/stagefleet/stagefleet/pkg/media"
 	"github.com/stagefleet/stagefleet/pkg/outcome"
 	"github.com/stagefleet/stagefleet/pkg/recording"
@@ -207,7 +209,7 @@ func TestAClipIsLeftOutWithAGapWhenNothingOfItCanBeRead(t *testing.T) {
 func TestToolsThatFailWithoutTheRecordingTooAreAFailure(t *testing.T) {
 	c := withStill(t, given(t, append(slices.Clone(picture), sound...)...))
 	for _, script := range []string{"exit 1", "exit 0", "kill -KILL $$"} {
-		instead(t, "ffmpeg", script)
+		mediatest.Instead(t, "ffmpeg", script)
 		if got := handle(t, c); got.Verdict.Kind != outcome.KindRetry || len(got.Gaps) != 0 {
 			t.Errorf("%s: verdict %+v, gaps %+v", script, got.Verdict, got.Gaps)
 		}
@@ -216,7 +218,7 @@ func TestToolsThatFailWithoutTheRecordingTooAreAFailure(t *testing.T) {
 
 func TestACutThatGaveUpInTheEndIsKeptWithAGap(t *testing.T) {
 	c := withStill(t, given(t, append(slices.Clone(picture), sound...)...))
-	instead(t, "ffmpeg", `$REAL "$@"; exit 69`)
+	mediatest.Instead(t, "ffmpeg", `$REAL "$@"; exit 69`)
 	got := handle(t, c)
 	if got.Verdict.Kind != outcome.KindDone || got.Output.Video == nil || len(got.Gaps) != 1 || !strings.Contains(got.Gaps[0].Sentence, "may lack") {
 		t.Errorf("verdict %+v, gaps %+v", got.Verdict, got.Gaps)
@@ -225,25 +227,11 @@ func TestACutThatGaveUpInTheEndIsKeptWithAGap(t *testing.T) {
 
 func TestAClipThatCostsTooMuchIsLeftOutWithAGap(t *testing.T) {
 	c := withStill(t, given(t, append(slices.Clone(picture), sound...)...))
-	instead(t, "ffmpeg", "kill -XCPU $$")
+	mediatest.Instead(t, "ffmpeg", "kill -XCPU $$")
 	got := handle(t, c)
 	if got.Verdict.Kind != outcome.KindDone || got.Output.Video != nil || len(got.Gaps) != 1 || !strings.Contains(got.Gaps[0].Sentence, "more computing") {
 		t.Errorf("verdict %+v, gaps %+v", got.Verdict, got.Gaps)
 	}
-}
-
-// instead has a script run in the place of a tool; $REAL is the tool.
-func instead(t *testing.T, tool, script string) {
-	t.Helper()
-	path, err := exec.LookPath(tool)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, tool), []byte("#!/bin/sh\nREAL="+path+"\n"+script+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
 func TestAMissingSourceIsAFailureThatMayPass(t *testing.T) {

@@ -3,31 +3,18 @@ package handler
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/media/mediatest"
 
 	"github.com/stagefleet/stagefleet/pkg/outcome"
 	"github.com/stagefleet/stagefleet/pkg/recording"
 	"github.com/stagefleet/stagefleet/pkg/worker"
 	"github.com/stagefleet/stagefleet/pkg/workertest"
 )
-
-// instead has a script run in the place of a tool; $REAL is the tool.
-func instead(t *testing.T, tool, script string) {
-	t.Helper()
-	path, err := exec.LookPath(tool)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, tool), []byte("#!/bin/sh\nREAL="+path+"\n"+script+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-}
 
 func TestAToolKilledFromOutsideCostsATryNotTheRecording(t *testing.T) {
 	content := film(t, "a.mp4", slices.Concat(picture, tone)...)
@@ -38,7 +25,7 @@ func TestAToolKilledFromOutsideCostsATryNotTheRecording(t *testing.T) {
 		"ffmpeg, which caught it": "exit 255",
 	} {
 		t.Run(name, func(t *testing.T) {
-			instead(t, "ffmpeg", script)
+			mediatest.Instead(t, "ffmpeg", script)
 			got, _ := ingested(t, content)
 			if got.Verdict.Kind != outcome.KindRetry || len(got.Gaps) != 0 {
 				t.Fatalf("ended %+v with %v", got.Verdict, got.Gaps)
@@ -46,7 +33,7 @@ func TestAToolKilledFromOutsideCostsATryNotTheRecording(t *testing.T) {
 		})
 	}
 	t.Run("ffprobe", func(t *testing.T) {
-		instead(t, "ffprobe", "kill -KILL $$")
+		mediatest.Instead(t, "ffprobe", "kill -KILL $$")
 		if got, _ := ingested(t, content); got.Verdict.Kind != outcome.KindRetry {
 			t.Fatalf("ended %+v", got.Verdict)
 		}
@@ -55,7 +42,7 @@ func TestAToolKilledFromOutsideCostsATryNotTheRecording(t *testing.T) {
 
 func TestWhatWasDecodedIsKeptWhenAToolGivesUpInTheEnd(t *testing.T) {
 	content := film(t, "a.mp4", slices.Concat(picture, speech, padded)...)
-	instead(t, "ffmpeg", `$REAL "$@"; exit 69`)
+	mediatest.Instead(t, "ffmpeg", `$REAL "$@"; exit 69`)
 	got, _ := ingested(t, content)
 	m := got.Output
 	if got.Verdict.Kind != outcome.KindDone || !slices.Equal(codes(got.Gaps), []string{"damaged"}) {
@@ -71,7 +58,7 @@ func TestADecodeBombIsRefusedBeforeTheTimeLimit(t *testing.T) {
 	if err := os.WriteFile(path, film(t, "a.mp4", slices.Concat(picture, tone)...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	instead(t, "ffmpeg", `[ "$(ulimit -t)" -gt 480 ] || kill -XCPU $$; exit 1`) // at its limit, if that leaves both tools time
+	mediatest.Instead(t, "ffmpeg", `[ "$(ulimit -t)" -gt 480 ] || kill -XCPU $$; exit 1`) // at its limit, if that leaves both tools time
 	objects := workertest.NewObjects(t)
 	store := worker.NewObjects(objects.Store, "jobs/j/a1", t.TempDir(), 0)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Minute, outcome.ErrTimeLimit)
