@@ -42,7 +42,7 @@ func (u *unit) send(s *stepRow, queue string, fifo bool, dueAt int64, suffix str
 		panic(fmt.Sprintf("job: %v", err)) // step and tenant were valid when they were stored
 	}
 	row := outboxRow{
-		ID: u.newID(), Token: u.newID(), NotBefore: dueAt, DueAt: dueAt, Queue: queue, FIFO: flag(fifo),
+		ID: u.newID(), Token: u.outboxToken(), NotBefore: dueAt, DueAt: dueAt, Queue: queue, FIFO: flag(fifo),
 		Group: s.Tenant, Dedup: s.ID + "/" + suffix, Body: body, Tenant: s.Tenant, Step: s.ID, CreatedAt: u.now,
 	}
 	if fifo {

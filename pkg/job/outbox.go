@@ -39,7 +39,9 @@ func (r outboxRow) outgoing(now int64) Outgoing {
 	if !o.FIFO {
 		o.Delay = min(max(0, micro(r.NotBefore-now)), maxDelay)
 	}
-	_ = json.Unmarshal([]byte(r.Attributes), &o.Attributes) // written by send only
+	if r.Attributes != "null" {
+		_ = json.Unmarshal([]byte(r.Attributes), &o.Attributes) // written by send only
+	}
 	return o
 }
 
@@ -118,7 +120,8 @@ func (o Outgoing) fits(call []Outgoing) bool {
 func (s *Store) markBatch(ctx context.Context, groups [][]Outgoing) ([]struct{}, error) {
 	rows := slices.Concat(groups...)
 	err := s.db.UpdateRelaxed(ctx, "sent", func(tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, q("delete_sent"), sqldb.Rows(tokenRows(rows)))
+		ids, tokens := sentRows(rows)
+		_, err := tx.Exec(ctx, q("delete_sent"), sqldb.Rows(ids), sqldb.Rows(tokens))
 		return err
 	})
 	return make([]struct{}, len(groups)), err
@@ -134,6 +137,17 @@ func (s *Store) sendFailed(ctx context.Context, rows []Outgoing) error {
 		return fmt.Errorf("note failed sends: %w", err)
 	}
 	return nil
+}
+
+// sentRows are the identifiers and the few tokens of rows.
+func sentRows(rows []Outgoing) (ids, tokens []idRow) {
+	for _, r := range rows {
+		ids, tokens = append(ids, idRow{r.ID}), append(tokens, idRow{r.Token})
+	}
+	byID := func(a, b idRow) int { return cmp.Compare(a.ID, b.ID) }
+	slices.SortFunc(ids, byID)
+	slices.SortFunc(tokens, byID)
+	return ids, slices.Compact(tokens)
 }
 
 type tokenRow struct {

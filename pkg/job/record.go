@@ -88,6 +88,35 @@ type stepRow struct {
 	job    *jobRow
 	target *targetRow
 	dirty  bool
+	asRead *stepRow // before the unit changed it
+}
+
+// byChange sorts steps by the statement that writes what has changed in them: any column, what a claim changes, or what the
+// end of a step that is done does.
+func byChange(steps []*stepRow) (saved, claimed, done []*stepRow) {
+	for _, s := range steps {
+		switch {
+		case s.State == stepRunning && s.differsOnly(func(to *stepRow) {
+			to.Token, to.LeaseEnd, to.Attempt, to.Worker = s.Token, s.LeaseEnd, s.Attempt, s.Worker
+		}):
+			claimed = append(claimed, s)
+		case s.State == stepDone && s.Output != nil && s.differsOnly(func(to *stepRow) {
+			to.Token, to.LeaseEnd, to.Attempts, to.Output, to.EndedAt = "", 0, s.Attempts, s.Output, s.EndedAt
+		}):
+			done = append(done, s)
+		default:
+			saved = append(saved, s)
+		}
+	}
+	return saved, claimed, done
+}
+
+// differsOnly reports whether the step is what was read, in its new state and with some columns copied over.
+func (s *stepRow) differsOnly(copied func(to *stepRow)) bool {
+	was := *s.asRead
+	was.State, was.Phase, was.dirty, was.asRead = s.State, s.Phase, s.dirty, s.asRead
+	copied(&was)
+	return was == *s
 }
 
 func (s *stepRow) ended() bool {
@@ -120,6 +149,9 @@ type jobRow struct {
 }
 
 func (j *jobRow) gaps() []outcome.Gap {
+	if j.GapsJSON == "[]" {
+		return nil
+	}
 	var gaps []outcome.Gap
 	_ = json.Unmarshal([]byte(j.GapsJSON), &gaps) // written by addGaps only
 	return gaps

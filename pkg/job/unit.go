@@ -33,6 +33,7 @@ type unit struct {
 	outbox   []outboxRow
 	ended    []*jobRow // in this unit
 	died     bool      // a step has: whether its job ends with it must be decided on the locked job
+	token    string    // of the outbox rows that this unit leases to its committer
 }
 
 var (
@@ -124,7 +125,12 @@ func (u *unit) load(l locking, ids []string) error {
 }
 
 func (u *unit) scan(scan func(...any) error) error {
-	s, j, t := &stepRow{}, &jobRow{}, &targetRow{}
+	row := &struct {
+		step, asRead stepRow
+		job          jobRow
+		target       targetRow
+	}{}
+	s, j, t := &row.step, &row.job, &row.target
 	var now int64
 	err := scan(&s.ID, &s.Job, &s.Tenant, &s.Stage, &s.Part, &s.Parent, &s.PartsLeft, &s.IsFirst, &s.IsJoin, &s.Queue, &s.DLQ, &s.FIFO,
 		&s.State, &s.Code, &s.Sentence, &s.Emission, &s.EmittedAt, &s.NotBefore, &s.Token, &s.LeaseEnd, &s.Attempt,
@@ -139,6 +145,7 @@ func (u *unit) scan(scan func(...any) error) error {
 	j.ID, j.Tenant, t.ID = s.Job, s.Tenant, j.Target
 	s.target = keep(u.targets, t.ID, t)
 	s.job = keep(u.jobs, j.ID, j)
+	row.asRead, s.asRead = *s, &row.asRead
 	keep(u.steps, s.ID, s)
 	return nil
 }
@@ -180,6 +187,14 @@ func (u *unit) list(text string, args ...any) ([]string, error) {
 	return ids, err
 }
 
+// outboxToken leases every row of this unit: who has one of them has sent that one, and says so by its identifier.
+func (u *unit) outboxToken() string {
+	if u.token == "" {
+		u.token = u.newID()
+	}
+	return u.token
+}
+
 func (u *unit) newID() string { return envelope.NewID(time.UnixMicro(u.now)) }
 
 // flush writes everything that has changed, sorted by identifier.
@@ -194,11 +209,13 @@ func (u *unit) flush() error {
 	}
 	targets := dirty(u.targets, func(t *targetRow) bool { return t.dirty })
 	jobs := dirty(u.jobs, func(j *jobRow) bool { return j.dirty })
-	steps := dirty(u.steps, func(s *stepRow) bool { return s.dirty })
+	saved, claimed, done := byChange(dirty(u.steps, func(s *stepRow) bool { return s.dirty }))
 	var w writes
 	add(&w, "save_targets", targets)
 	add(&w, "save_jobs", jobs)
-	add(&w, "save_steps", steps)
+	add(&w, "save_steps", saved)
+	add(&w, "claim_steps", claimed)
+	add(&w, "finish_steps", done)
 	add(&w, "insert_steps", u.newSteps)
 	add(&w, "close_attempts", u.closed)
 	add(&w, "insert_attempts", u.opened)
@@ -242,12 +259,18 @@ func (w writes) run(u *unit) error {
 	return nil
 }
 
+// dirty returns the rows that have changed, sorted by identifier.
 func dirty[T any](rows map[string]*T, changed func(*T) bool) []*T {
-	var out []*T
-	for _, id := range sortedKeys(rows) {
-		if changed(rows[id]) {
-			out = append(out, rows[id])
+	var ids []string
+	for id, row := range rows {
+		if changed(row) {
+			ids = append(ids, id)
 		}
+	}
+	slices.Sort(ids)
+	out := make([]*T, len(ids))
+	for i, id := range ids {
+		out[i] = rows[id]
 	}
 	return out
 }

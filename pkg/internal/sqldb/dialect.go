@@ -170,7 +170,7 @@ func (p param) value(args []any, run int) any {
 	case textArray, bigintArray:
 		return rowsOf(args, p).column(p.column, p.kind)
 	case jsonArray:
-		return Text(rowsOf(args, p).column(p.column, textArray))
+		return Text(rowsOf(args, p).texts(p.column))
 	case cell:
 		return rowsOf(args, p).cell(run, p.column)
 	default:

@@ -37,6 +37,7 @@ func openPostgres(ctx context.Context, url string, maxConns int) (backend, error
 		return nil, errors.New("the postgres URL cannot be parsed") // the parser's text may hold the password
 	}
 	cfg.MaxConns = int32(maxConns)
+	cfg.AfterConnect = registerColumns
 	for k, v := range sessionSettings {
 		if _, set := cfg.ConnConfig.RuntimeParams[k]; !set {
 			cfg.ConnConfig.RuntimeParams[k] = v

@@ -14,20 +14,6 @@ type Records struct{ slice any }
 // be a string, an int64 or a pointer to a string, which is NULL when nil.
 func Rows(slice any) Records { return Records{slice} }
 
-// column returns one column as an array for Postgres. A column that the rows lack is a bug, which the first run finds.
-func (r Records) column(name string, k kind) any {
-	rows := reflect.ValueOf(r.slice)
-	f := fieldOf(rows.Type().Elem(), name)
-	switch {
-	case k == bigintArray:
-		return collect(rows, f, reflect.Value.Int)
-	case f.pointer:
-		return collect(rows, f, func(v reflect.Value) *string { return v.Interface().(*string) })
-	default:
-		return collect(rows, f, reflect.Value.String)
-	}
-}
-
 // cell returns one value for SQLite.
 func (r Records) cell(row int, name string) any {
 	rows := reflect.ValueOf(r.slice)
@@ -44,15 +30,17 @@ func (r Records) cell(row int, name string) any {
 	}
 }
 
-func (r Records) len() int { return reflect.ValueOf(r.slice).Len() }
-
-func collect[T any](rows reflect.Value, f field, get func(reflect.Value) T) []T {
-	out := make([]T, rows.Len())
+// texts returns a column of text.
+func (r Records) texts(name string) []string {
+	c := r.column(name, textArray)
+	out := make([]string, r.len())
 	for i := range out {
-		out[i] = get(reflect.Indirect(rows.Index(i)).FieldByIndex(f.path))
+		out[i], _ = c.text(i)
 	}
 	return out
 }
+
+func (r Records) len() int { return reflect.ValueOf(r.slice).Len() }
 
 // field is where a column lies in a row.
 type field struct {

@@ -1,6 +1,6 @@
+-- A token is known to nobody but the sender that leased rows by it.
 -- name: delete_sent
-DELETE FROM outbox WHERE id IN ids($1)
-	AND EXISTS (SELECT 1 FROM records($1: id text, token text) r WHERE r.id = outbox.id AND r.token = outbox.token)
+DELETE FROM outbox WHERE id IN ids($1) AND token IN ids($2)
 
 -- name: send_failed
 UPDATE outbox SET
