@@ -2,12 +2,8 @@ package api_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -17,13 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if c := cluster.running; c != nil {
-		if err := c.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop postgres:", err)
-			code = 1
-		}
-	}
+	code := databases.Run(m)
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -34,23 +24,20 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// cluster is the Postgres of this test run, started by the first test that needs it.
-var cluster struct {
-	once    sync.Once
-	running *sqldbtest.Cluster
-	err     error
-	next    atomic.Int64
-}
+// databases are those of this test run.
+var databases = sqldbtest.Databases{Prepare: func(ctx context.Context, url string) error {
+	store, err := job.Open(ctx, url, job.Options{Migrate: true})
+	if err != nil {
+		return err
+	}
+	return store.Close()
+}}
 
 // open returns an empty record of the kind, sqlite or postgres.
 func open(t testing.TB, kind string, opt job.Options) *job.Store {
 	t.Helper()
-	url := "sqlite:" + filepath.Join(t.TempDir(), "record.db")
-	if kind == "postgres" {
-		url = postgres(t)
-	}
 	opt.Migrate = true
-	store, err := job.Open(t.Context(), url, opt)
+	store, err := job.Open(t.Context(), databases.URL(t, kind), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,25 +45,9 @@ func open(t testing.TB, kind string, opt job.Options) *job.Store {
 	return store
 }
 
-func postgres(t testing.TB) string {
-	t.Helper()
-	cluster.once.Do(func() { cluster.running, cluster.err = sqldbtest.New(context.Background(), sqldbtest.Fast...) })
-	if errors.Is(cluster.err, sqldbtest.ErrMissing) && os.Getenv("CI") == "" {
-		t.Skip(cluster.err)
-	}
-	if cluster.err != nil {
-		t.Fatal(cluster.err)
-	}
-	url, err := cluster.running.Create(t.Context(), fmt.Sprintf("t%d", cluster.next.Add(1)), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return url
-}
-
 // onBoth runs a test on each of the two stores.
 func onBoth(t *testing.T, test func(t *testing.T, kind string)) {
-	for _, kind := range []string{"sqlite", "postgres"} {
+	for _, kind := range sqldbtest.Kinds {
 		t.Run(kind, func(t *testing.T) { test(t, kind) })
 	}
 }

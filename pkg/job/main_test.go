@@ -2,14 +2,10 @@ package job_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -27,13 +23,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	code := m.Run()
-	if c := cluster.running; c != nil {
-		if err := c.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop postgres:", err)
-			code = 1
-		}
-	}
+	code := databases.Run(m)
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -53,52 +43,17 @@ func lighten() error {
 	return nil
 }
 
-// cluster is the Postgres of this test run, started by the first test that needs it.
-var cluster struct {
-	once    sync.Once
-	running *sqldbtest.Cluster
-	err     error
-	next    atomic.Int64
-}
+// databases are those of this test run.
+var databases = sqldbtest.Databases{Prepare: func(ctx context.Context, url string) error {
+	s, err := job.Open(ctx, url, job.Options{Migrate: true})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}}
 
-func postgres(t testing.TB) *sqldbtest.Cluster {
-	t.Helper()
-	cluster.once.Do(func() {
-		ctx := context.Background()
-		if cluster.running, cluster.err = sqldbtest.New(ctx, sqldbtest.Fast...); cluster.err != nil {
-			return
-		}
-		var url string
-		if url, cluster.err = cluster.running.Create(ctx, "migrated", ""); cluster.err != nil {
-			return
-		}
-		var s *job.Store
-		if s, cluster.err = job.Open(ctx, url, job.Options{Migrate: true}); cluster.err == nil {
-			cluster.err = s.Close()
-		}
-	})
-	if errors.Is(cluster.err, sqldbtest.ErrMissing) && os.Getenv("CI") == "" {
-		t.Skip(cluster.err)
-	}
-	if cluster.err != nil {
-		t.Fatal(cluster.err)
-	}
-	return cluster.running
-}
-
-// freshURL returns the address of an empty, migrated database of the kind.
-func freshURL(t testing.TB, kind string) string {
-	t.Helper()
-	if kind == "postgres" {
-		c := postgres(t)
-		url, err := c.Create(t.Context(), fmt.Sprintf("t%d", cluster.next.Add(1)), "migrated")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return url
-	}
-	return "sqlite:" + filepath.Join(t.TempDir(), "record.db")
-}
+// freshURL returns the address of a database of the kind that is the test's own; on Postgres it is migrated.
+func freshURL(t testing.TB, kind string) string { return databases.URL(t, kind) }
 
 func open(t testing.TB, url string, opt job.Options) *job.Store {
 	t.Helper()
@@ -115,7 +70,7 @@ func open(t testing.TB, url string, opt job.Options) *job.Store {
 	return s
 }
 
-var kinds = []string{"sqlite", "postgres"}
+var kinds = sqldbtest.Kinds
 
 // onBoth runs a test on an empty store of each kind.
 func onBoth(t *testing.T, test func(t *testing.T, f *fixture)) {

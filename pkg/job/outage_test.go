@@ -15,7 +15,7 @@ import (
 // ownCluster is a Postgres that this test may break.
 func ownCluster(t *testing.T) (*sqldbtest.Cluster, string) {
 	t.Helper()
-	postgres(t) // skips where there is none
+	databases.Cluster(t) // skips where there is none
 	c, err := sqldbtest.New(t.Context())
 	if err != nil {
 		t.Fatal(err)

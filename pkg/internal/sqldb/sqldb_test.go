@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -21,20 +20,10 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/internal/sqldb/sqldbtest"
 )
 
-var cluster struct {
-	once    sync.Once
-	running *sqldbtest.Cluster
-	err     error
-}
+var databases sqldbtest.Databases
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if cluster.running != nil {
-		if err := cluster.running.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop postgres:", err)
-			code = 1
-		}
-	}
+	code := databases.Run(m)
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -43,24 +32,7 @@ func TestMain(m *testing.M) {
 }
 
 // url returns the address of an empty database of a kind.
-func url(t *testing.T, kind string) string {
-	t.Helper()
-	if kind == "sqlite" {
-		return "sqlite:" + filepath.Join(t.TempDir(), "a b?.db")
-	}
-	cluster.once.Do(func() { cluster.running, cluster.err = sqldbtest.New(context.Background(), sqldbtest.Fast...) })
-	if errors.Is(cluster.err, sqldbtest.ErrMissing) && os.Getenv("CI") == "" {
-		t.Skip(cluster.err)
-	}
-	if cluster.err != nil {
-		t.Fatal(cluster.err)
-	}
-	address, err := cluster.running.Create(t.Context(), strings.ToLower(strings.ReplaceAll(t.Name(), "/", "_")), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return address
-}
+func url(t *testing.T, kind string) string { return databases.URL(t, kind) }
 
 var files = fstest.MapFS{
 	"00001_a.sql": {Data: []byte("-- +goose Up\nCREATE TABLE thing (id TEXT PRIMARY KEY, n BIGINT NOT NULL);\n")},
@@ -82,7 +54,7 @@ func open(t *testing.T, address string, opt sqldb.Options) *sqldb.DB {
 }
 
 func onBoth(t *testing.T, test func(t *testing.T, db *sqldb.DB)) {
-	for _, kind := range []string{"sqlite", "postgres"} {
+	for _, kind := range sqldbtest.Kinds {
 		t.Run(kind, func(t *testing.T) {
 			db := open(t, url(t, kind), sqldb.Options{})
 			if v, err := db.Migrate(t.Context(), files); err != nil || v != 2 {
@@ -302,7 +274,7 @@ func TestAnOlderProgramWorksWithANewerSchema(t *testing.T) {
 }
 
 func TestProcessesThatMigrateAtOnceAllSucceed(t *testing.T) {
-	for _, kind := range []string{"sqlite", "postgres"} {
+	for _, kind := range sqldbtest.Kinds {
 		t.Run(kind, func(t *testing.T) {
 			address := url(t, kind)
 			var all sync.WaitGroup
