@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"time"
-
-	"github.com/stagefleet/stagefleet/pkg/outcome"
 )
 
 // Reasons of refused claims, fit for a metric label; an ended step's is its state.
@@ -29,6 +27,7 @@ func (s *Store) Claim(ctx context.Context, r ClaimRequest) (Claim, error) {
 	if r.MaxCrashes == 0 {
 		r.MaxCrashes = DefaultMaxCrashes
 	}
+	r.token = newToken()
 	got, err := s.claims.do(ctx, r)
 	if err != nil {
 		return Claim{}, err
@@ -65,23 +64,11 @@ func (s *Store) claimBatch(ctx context.Context, rs []ClaimRequest) ([]claimed, e
 	return got, err
 }
 
-// releaseOrphan gives back a step that was claimed for a caller who has stopped waiting: nobody would run it, and the
-// end of its lease would count as a crash. If it fails, that is what happens.
-func (s *Store) releaseOrphan(_ ClaimRequest, got claimed) {
-	if got.refused != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), maxBatchTime)
-	defer cancel()
-	v := outcome.Of(outcome.ErrDraining)
-	end := Ending{Claim: got.claim, Verdict: v, Action: outcome.Action{Do: outcome.Release, Reason: v.Reason}}
-	if ended, err := s.End(ctx, end); err == nil {
-		s.hand(ended.Outgoing)
-	}
-}
-
 func (u *unit) claim(r ClaimRequest) claimed {
 	s := u.steps[r.Step]
+	if s != nil && s.live(u.now) && s.Token == r.token { // the answer was lost
+		return claimed{claim: s.claim(r)}
+	}
 	if refusal := u.unclaimable(s, r); refusal != nil {
 		return claimed{refused: &ClaimRefused{Settle: *refusal}}
 	}
@@ -89,17 +76,22 @@ func (u *unit) claim(r ClaimRequest) claimed {
 		return claimed{refused: &ClaimRefused{Settle: Settle{Do: Delete, Reason: reasonCrashes}}}
 	}
 	u.set(s, stepRunning)
-	s.Token, s.Attempt, s.Worker = u.newID(), u.newID(), r.Worker
+	s.Token, s.Attempt, s.Worker = r.token, u.newID(), r.Worker
 	s.LeaseEnd = u.now + r.Lease.Microseconds()
 	u.opened = append(u.opened, attemptRow{
 		ID: s.Attempt, Step: s.ID, Job: s.Job, Emission: s.Emission, Worker: r.Worker,
 		DueAt: max(s.EmittedAt, s.NotBefore), ClaimedAt: u.now, LeaseUs: r.Lease.Microseconds(),
 	})
-	return claimed{claim: Claim{
+	return claimed{claim: s.claim(r)}
+}
+
+// claim is what the owner of a running step is told.
+func (s *stepRow) claim(r ClaimRequest) Claim {
+	return Claim{
 		Step: s.ID, Job: s.Job, Tenant: s.Tenant, Target: s.target.Name, Stage: s.Stage, Token: s.Token, Key: s.Attempt,
 		Version: s.job.Version, Emission: s.Emission, Part: int(s.Part), Attempt: int(s.Attempts) + 1,
 		Input: json.RawMessage(s.Input), Gaps: s.job.gaps(), Event: event(s.Event), Lease: r.Lease,
-	}}
+	}
 }
 
 // unclaimable is the decision: nil when the step may be run now.

@@ -186,11 +186,17 @@ func (f *fixture) end(c job.Claim, err error) job.Ended {
 	return f.endAt(c, err, false)
 }
 
+// ending is how an execution that returned err is reported.
+func ending(c job.Claim, err error) job.Ending {
+	v := outcome.Of(err)
+	return job.Ending{Claim: c, Verdict: v, Action: outcome.Policy{}.Decide(v, c.Attempt, 0)}
+}
+
 func (f *fixture) endAt(c job.Claim, err error, limit bool) job.Ended {
 	f.t.Helper()
-	v := outcome.Of(err)
-	a := outcome.Policy{}.Decide(v, c.Attempt, 0)
-	got, endErr := f.s.End(f.ctx, job.Ending{Claim: c, Verdict: v, Action: a, ReceivesAtLimit: limit})
+	e := ending(c, err)
+	e.ReceivesAtLimit = limit
+	got, endErr := f.s.End(f.ctx, e)
 	if endErr != nil {
 		f.t.Fatalf("end %s: %v", c.Stage, endErr)
 	}

@@ -53,6 +53,7 @@ type Store struct {
 	handed  chan []Outgoing // to this process's own relay
 	leader  leadership
 	metrics *metrics
+	doubts  doubts
 
 	submissions  batcher[Submission, submitted]
 	claims       batcher[ClaimRequest, claimed]
@@ -91,7 +92,7 @@ func (s *Store) share() {
 	}
 	// Submissions queue for the accounts anyway.
 	s.submissions = batcher[Submission, submitted]{run: s.submitBatch, most: maxBatchLite, leaders: 1}
-	s.claims = batcher[ClaimRequest, claimed]{run: s.claimBatch, most: most, leaders: leaders, orphan: s.releaseOrphan}
+	s.claims = batcher[ClaimRequest, claimed]{run: s.claimSurely, most: most, leaders: leaders, orphan: s.releaseOrphan}
 	s.publications = batcher[Publication, Published]{run: func(ctx context.Context, ps []Publication) ([]Published, error) {
 		return s.publishBatch(ctx, lockAll, ps)
 	}, most: most, leaders: leaders}
@@ -119,12 +120,22 @@ func (s *Store) checkSchema(ctx context.Context) error {
 }
 
 // Close waits for running transactions and closes the database.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), lastTime)
+	defer cancel()
+	_ = s.clearDoubts(ctx) // what fails now ends with its lease
+	return s.db.Close()
+}
 
-// Ping reports whether the database begins and ends a write transaction.
+// Ping reports whether the database begins and ends a write transaction. Whoever has been told by Claim that it is ill pings before
+// claiming again: that gives back what may have been claimed without an answer.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.db.UpdateRelaxed(ctx, "ping", func(tx *sqldb.Tx) error {
+	err := s.db.UpdateRelaxed(ctx, "ping", func(tx *sqldb.Tx) error {
 		var now int64
 		return tx.One(ctx, q("clock"), nil, &now)
 	})
+	if err != nil {
+		return err
+	}
+	return s.clearDoubts(ctx)
 }

@@ -47,6 +47,8 @@ type ClaimRequest struct {
 	MaxCrashes   int           // so many lost owners in one round end the step; zero means DefaultMaxCrashes
 
 	ReceivesAtLimit bool // one more receive would dead-letter the message
+
+	token string // of the claim, chosen before the call: asked for again, it is the same claim
 }
 
 // DefaultMaxCrashes is how often in one round a step's owner may vanish before the step dies.
