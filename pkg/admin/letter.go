@@ -53,7 +53,7 @@ func letterOf(st stage.Stage, env string, m types.Message) Letter {
 }
 
 // Unknown looks into the dead-letter queues of a stage, or of all when it is empty, and returns the messages that the record
-// does not know, oldest first. It looks at up to 200 messages a queue. A look sweeps too.
+// does not know, oldest first, of as many messages as one look reaches in 40 seconds. A look sweeps too.
 func (s *Sweeper) Unknown(ctx context.Context, name string) ([]Letter, error) {
 	unknown := []Letter{}
 	err := s.each(ctx, name, s.judge, func(found []Letter) {

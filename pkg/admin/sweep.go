@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -19,10 +21,11 @@ import (
 // Bounds of one look into one dead-letter queue.
 const (
 	sweepBatch = 10
-	sweepLimit = 200              // messages; the rest waits for the next look
 	sweepHide  = 60 * time.Second // from others, while the record is asked
+	lookTime   = 40 * time.Second // so that nothing is shown again within a look; what it has not reached is for the next ones
+	lookRest   = 10 * time.Minute // for which a look that did not come to the end hides what stays, so that the next ones get further
 
-	showTimeout = 10 * time.Second // for giving back what stays, also after the caller has gone
+	showTimeout = 20 * time.Second // for giving back what stays, also after the caller has gone
 )
 
 // DeadLetters is what is used of the SQS client.
@@ -30,7 +33,7 @@ type DeadLetters interface {
 	Queues
 	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
 	DeleteMessage(context.Context, *sqs.DeleteMessageInput, ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error)
-	ChangeMessageVisibility(context.Context, *sqs.ChangeMessageVisibilityInput, ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error)
+	ChangeMessageVisibilityBatch(context.Context, *sqs.ChangeMessageVisibilityBatchInput, ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityBatchOutput, error)
 }
 
 // Judge decides what becomes of a dead-lettered message; job.Store does.
@@ -76,6 +79,7 @@ type verdict func(ctx context.Context, st stage.Stage, m types.Message) (Letter,
 // look shows every message of one queue to a verdict, which says whether it goes, and returns those that stay. What stays is
 // shown again at the end only, else this look would meet it again. A look that must miss nothing waits for messages: a
 // receive without a wait asks only some of SQS's servers (Amazon SQS Developer Guide, "Amazon SQS short and long polling").
+// Of a group of a FIFO queue SQS shows no more while some are hidden, so what is behind ten that stay is left to the reconciler.
 func (s *Sweeper) look(ctx context.Context, st stage.Stage, wait time.Duration, judge verdict) ([]Letter, error) {
 	s.looking.Lock()
 	defer s.looking.Unlock()
@@ -87,29 +91,39 @@ func (s *Sweeper) look(ctx context.Context, st stage.Stage, wait time.Duration, 
 	var errs []error
 	var letters []Letter
 	var stay []types.Message
-	for seen := 0; seen < sweepLimit; {
+	rest, failed := lookRest, false
+	for start := time.Now(); time.Since(start) < lookTime && !failed; {
 		out, err := s.Queues.ReceiveMessage(ctx, receiveLetters(url.QueueUrl, wait))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("receive from %s: %w", name, err))
+		}
+		if err != nil || len(out.Messages) == 0 {
+			rest = 0
 			break
 		}
-		if len(out.Messages) == 0 {
-			break
-		}
-		seen += len(out.Messages)
+		failed = true // unless one of them can be judged
 		for _, m := range out.Messages {
-			letter, gone, err := judge(ctx, st, m)
-			if gone = gone && err == nil; gone {
-				_, err = s.Queues.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: url.QueueUrl, ReceiptHandle: m.ReceiptHandle})
-				gone = err == nil
-			}
-			errs = append(errs, err)
+			letter, gone, err := s.try(ctx, st, url.QueueUrl, m, judge)
+			errs, failed = append(errs, err), failed && err != nil
 			if !gone {
 				stay, letters = append(stay, m), append(letters, letter)
 			}
 		}
 	}
-	return letters, errors.Join(append(errs, s.show(ctx, url.QueueUrl, stay))...)
+	if failed {
+		rest = 0
+	}
+	return letters, errors.Join(append(errs, s.hide(ctx, url.QueueUrl, stay, rest))...)
+}
+
+// try does with one message what the verdict says, and reports whether it is gone.
+func (s *Sweeper) try(ctx context.Context, st stage.Stage, queue *string, m types.Message, judge verdict) (Letter, bool, error) {
+	letter, gone, err := judge(ctx, st, m)
+	if !gone || err != nil {
+		return letter, false, err
+	}
+	_, err = s.Queues.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: queue, ReceiptHandle: m.ReceiptHandle})
+	return letter, err == nil, err
 }
 
 func receiveLetters(queue *string, wait time.Duration) *sqs.ReceiveMessageInput {
@@ -120,14 +134,25 @@ func receiveLetters(queue *string, wait time.Duration) *sqs.ReceiveMessageInput 
 	}
 }
 
-// show ends the hiding of messages.
-func (s *Sweeper) show(ctx context.Context, queue *string, all []types.Message) error {
+// hide changes for how long messages stay hidden; zero shows them.
+func (s *Sweeper) hide(ctx context.Context, queue *string, all []types.Message, d time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), showTimeout)
 	defer cancel()
 	var errs []error
-	for _, m := range all {
-		_, err := s.Queues.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: queue, ReceiptHandle: m.ReceiptHandle})
+	for batch := range slices.Chunk(all, sweepBatch) {
+		entries := make([]types.ChangeMessageVisibilityBatchRequestEntry, len(batch))
+		for i, m := range batch {
+			entries[i] = types.ChangeMessageVisibilityBatchRequestEntry{
+				Id: aws.String(strconv.Itoa(i)), ReceiptHandle: m.ReceiptHandle, VisibilityTimeout: int32(d / time.Second),
+			}
+		}
+		out, err := s.Queues.ChangeMessageVisibilityBatch(ctx, &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: queue, Entries: entries})
 		errs = append(errs, err)
+		if err == nil {
+			for _, f := range out.Failed {
+				errs = append(errs, fmt.Errorf("show a dead letter again: %s", aws.ToString(f.Code)))
+			}
+		}
 	}
 	return errors.Join(errs...)
 }

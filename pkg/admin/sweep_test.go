@@ -19,10 +19,14 @@ import (
 type judge struct {
 	answers map[string]job.Do
 	asked   []job.DeadLetter
+	takes   time.Duration
 	err     error
 }
 
 func (j *judge) Sweep(_ context.Context, d job.DeadLetter) (job.Settle, error) {
+	if j.takes > 0 {
+		<-time.After(j.takes)
+	}
 	j.asked = append(j.asked, d)
 	return job.Settle{Do: j.answers[d.Step]}, j.err
 }
@@ -92,6 +96,71 @@ func TestARecordThatIsIllLosesNoDeadLetter(t *testing.T) {
 		sweep(t, client, j, time.Second)
 		if visible, _, _, _ := a.Count(t.Context(), "stagefleet-test-clip-dlq"); visible != 0 {
 			t.Errorf("%d visible after the record is well again", visible)
+		}
+	})
+}
+
+// fill buries letters that stay for a person and, behind them all, one that is to go.
+func fill(t *testing.T, client *sqs.Client, n int) *judge {
+	t.Helper()
+	j := &judge{answers: map[string]job.Do{"living": job.Delete}}
+	for i := range n - 1 {
+		step := fmt.Sprint("dead", i)
+		j.answers[step] = job.Leave
+		bury(t, client, message(step))
+	}
+	bury(t, client, message("living"))
+	return j
+}
+
+func TestOneLookReachesTheEndOfALongDeadLetterQueueAndShowsWhatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, client := setup(t, &record{})
+		j := fill(t, client, 500)
+		if failures := sweep(t, client, j, time.Second); len(failures) != 0 {
+			t.Fatal(failures)
+		}
+		if len(j.asked) != 500 {
+			t.Errorf("asked about %d letters, want each of 500 once", len(j.asked))
+		}
+		if visible, inFlight, _, err := a.Count(t.Context(), "stagefleet-test-clip-dlq"); err != nil || visible != 499 || inFlight != 0 {
+			t.Errorf("%d visible, %d in flight, %v", visible, inFlight, err)
+		}
+	})
+}
+
+func TestLooksThatCannotReachTheEndGetFurtherEachTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, client := setup(t, &record{})
+		j := fill(t, client, 500)
+		j.takes = time.Second
+		if failures := sweep(t, client, j, 9*time.Minute); len(failures) != 0 {
+			t.Fatal(failures)
+		}
+		seen := map[string]bool{}
+		for _, d := range j.asked {
+			seen[d.Step] = true
+		}
+		if len(seen) != 500 {
+			t.Errorf("%d letters were ever reached, want 500", len(seen))
+		}
+		settle(11 * time.Minute)
+		if visible, inFlight, _, err := a.Count(t.Context(), "stagefleet-test-clip-dlq"); err != nil || visible != 499 || inFlight != 0 {
+			t.Errorf("%d visible, %d in flight, %v: what stays is for a person to see", visible, inFlight, err)
+		}
+	})
+}
+
+func TestALookEndsWhenTheRecordAnswersNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, client := setup(t, &record{})
+		j := fill(t, client, 500)
+		j.err = errors.New("ill")
+		if failures := sweep(t, client, j, time.Second); len(failures) != 1 || len(j.asked) != 10 {
+			t.Errorf("%d failures, asked %d times: want one look that gave up after ten letters", len(failures), len(j.asked))
+		}
+		if visible, _, _, _ := a.Count(t.Context(), "stagefleet-test-clip-dlq"); visible != 500 {
+			t.Errorf("%d visible, want 500", visible)
 		}
 	})
 }
