@@ -29,14 +29,18 @@ func newGC(getenv func(string) string) *cobra.Command {
 			}
 			return c.ask(func(ctx context.Context, fleet *api.Client) error {
 				got, err := collect(ctx, fleet, older, dry)
-				switch {
-				case err != nil:
+				if err != nil {
 					return err
-				case c.json:
-					return printJSON(cmd, got)
 				}
-				fmt.Fprint(cmd.OutOrStdout(), told(got))
-				return nil
+				if c.json {
+					err = printJSON(cmd, got)
+				} else {
+					fmt.Fprint(cmd.OutOrStdout(), told(got))
+				}
+				if got.Failed > 0 {
+					return errors.Join(err, fmt.Errorf("objects of %d attempts or uploads could not be removed: the server's log says why, and it tries again every hour", got.Failed))
+				}
+				return err
 			})
 		},
 	}
@@ -59,6 +63,7 @@ func collect(ctx context.Context, fleet *api.Client, older time.Duration, dry bo
 		all.Uploads += got.Uploads
 		all.Objects += got.Objects
 		all.Bytes += got.Bytes
+		all.Failed = got.Failed // the same ones, and more, every time
 		if dry || !got.More {
 			return all, nil
 		}

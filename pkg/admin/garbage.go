@@ -10,8 +10,10 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/job"
 )
 
-// collectBatch bounds how much one call of Collect looks at.
-const collectBatch = 500
+const (
+	collectBatch = 500              // bounds how much of each kind one call of Collect removes
+	hopeless     = 4 * collectBatch // when so many cannot be removed, it is not these
+)
 
 // Collected is what one collection of garbage removed, or would remove.
 type Collected struct {
@@ -20,7 +22,8 @@ type Collected struct {
 	Uploads  int   `json:"uploads"`  // recordings that no job took, as after a refusal
 	Objects  int   `json:"objects"`
 	Bytes    int64 `json:"bytes"`
-	More     bool  `json:"more"` // there is more: a call looks at 500 of each at most
+	Failed   int   `json:"failed"` // attempts and uploads whose objects could not be removed; they are tried again
+	More     bool  `json:"more"`   // there is more: a call removes those of 500 of each at most
 }
 
 func (c *Collected) add(u blob.Usage) {
@@ -37,7 +40,8 @@ func (e *AgeError) Error() string {
 }
 
 // Collect removes the objects of executions that ended unpublished, and of uploads that no job has taken, both at least age
-// ago; zero means Horizon, and less is an *AgeError. A dry run only counts. It may run anywhere and any number of times.
+// ago; zero means Horizon, and less is an *AgeError. A dry run only counts. It may run anywhere and any number of times. What cannot
+// be removed is counted, told to Unremoved and passed over; an error is one of the record.
 func (o *Operator) Collect(ctx context.Context, age time.Duration, dry bool, who string) (Collected, error) {
 	if age == 0 {
 		age = o.Horizon()
@@ -54,70 +58,94 @@ func (o *Operator) Collect(ctx context.Context, age time.Duration, dry bool, who
 }
 
 func (o *Operator) collectAttempts(ctx context.Context, age time.Duration, c *Collected) error {
-	all, err := o.Record.Garbage(ctx, age, collectBatch)
-	if err != nil {
-		return err
-	}
-	c.More = c.More || len(all) == collectBatch
-	var gone []job.Garbage
-	for _, g := range all {
-		used, err := o.use(c.DryRun)(ctx, job.Folder(g.Job, g.Stage, g.Attempt))
-		if err != nil {
-			return errors.Join(err, o.collected(ctx, c, gone))
+	return o.pages(ctx, c, func(skip int) (looked, failed int, err error) {
+		all, err := o.Record.Garbage(ctx, age, skip, collectBatch)
+		var gone []job.Garbage
+		for _, g := range all {
+			if !o.empty(ctx, job.Folder(g.Job, g.Stage, g.Attempt), c) {
+				failed++
+				continue
+			}
+			c.Attempts++
+			gone = append(gone, g)
 		}
-		c.Attempts++
-		c.add(used)
-		gone = append(gone, g)
-	}
-	return o.collected(ctx, c, gone)
-}
-
-// use is how a folder is looked at.
-func (o *Operator) use(dry bool) func(context.Context, string) (blob.Usage, error) {
-	if dry {
-		return o.Objects.Usage
-	}
-	return o.Objects.RemoveAll
-}
-
-func (o *Operator) collected(ctx context.Context, c *Collected, gone []job.Garbage) error {
-	if c.DryRun || len(gone) == 0 {
-		return nil
-	}
-	return o.Record.Collected(ctx, gone)
+		if err == nil && !c.DryRun && len(gone) > 0 {
+			err = o.Record.Collected(ctx, gone)
+		}
+		return len(all), failed, err
+	})
 }
 
 func (o *Operator) collectUploads(ctx context.Context, age time.Duration, c *Collected) error {
-	all, err := o.Record.IdleUploads(ctx, age, collectBatch)
-	if err != nil {
-		return err
-	}
-	c.More = c.More || len(all) == collectBatch
-	for _, folder := range all {
-		if err := o.collectUpload(ctx, folder, c); err != nil {
-			return err
+	return o.pages(ctx, c, func(skip int) (looked, failed int, err error) {
+		all, err := o.Record.IdleUploads(ctx, age, skip, collectBatch)
+		for _, folder := range all {
+			removed, err := o.collectUpload(ctx, folder, c)
+			if err != nil {
+				return len(all), failed, err
+			}
+			if !removed {
+				failed++
+			}
 		}
+		return len(all), failed, err
+	})
+}
+
+// pages collects from one page of garbage, and from the next as long as nothing of one can be removed. What failed comes
+// first in every page, so it is skipped.
+func (o *Operator) pages(ctx context.Context, c *Collected, page func(skip int) (looked, failed int, err error)) error {
+	for skip := 0; skip < hopeless; {
+		looked, failed, err := page(skip)
+		c.Failed += failed
+		if err != nil || ctx.Err() != nil {
+			return errors.Join(err, context.Cause(ctx))
+		}
+		if looked < collectBatch {
+			return nil
+		}
+		if failed < looked {
+			c.More = true
+			return nil
+		}
+		skip += failed
 	}
 	return nil
 }
 
-// collectUpload condemns an upload before its object goes, so that no job can take it meanwhile.
-func (o *Operator) collectUpload(ctx context.Context, folder string, c *Collected) error {
+// collectUpload condemns an upload before its object goes, so that no job can take it meanwhile. It says false when the object could not
+// be removed.
+func (o *Operator) collectUpload(ctx context.Context, folder string, c *Collected) (bool, error) {
 	if !c.DryRun {
 		if mine, err := o.Record.Condemn(ctx, folder); err != nil || !mine {
-			return err
+			return true, err
 		}
 	}
-	used, err := o.use(c.DryRun)(ctx, folder)
-	if err != nil {
-		return err
+	if !o.empty(ctx, folder, c) {
+		return false, nil
 	}
 	c.Uploads++
-	c.add(used)
 	if c.DryRun {
-		return nil
+		return true, nil
 	}
-	return o.Record.Dropped(ctx, folder)
+	return true, o.Record.Dropped(ctx, folder)
+}
+
+// empty removes, or in a dry run counts, what is in a folder, and reports whether it could.
+func (o *Operator) empty(ctx context.Context, folder string, c *Collected) bool {
+	do := o.Objects.RemoveAll
+	if c.DryRun {
+		do = o.Objects.Usage
+	}
+	used, err := do(ctx, folder)
+	if err != nil {
+		if o.Unremoved != nil {
+			o.Unremoved(folder, err)
+		}
+		return false
+	}
+	c.add(used)
+	return true
 }
 
 // collectEvery is how often the server collects by itself.
@@ -139,7 +167,7 @@ func (o *Operator) Collecting(ctx context.Context, did func(Collected), failed f
 			more = c.More && err == nil
 			if err != nil {
 				failed(err)
-			} else if c.Attempts+c.Uploads > 0 {
+			} else if c.Attempts+c.Uploads+c.Failed > 0 {
 				did(c)
 			}
 		}

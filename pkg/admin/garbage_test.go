@@ -3,6 +3,7 @@ package admin_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -94,6 +95,83 @@ func TestEveryHourTheServerThatLeadsCollectsWhatNobodyCanBeWriting(t *testing.T)
 		settle(24 * time.Hour)
 		if len(all) != 0 {
 			t.Errorf("told of collections of nothing: %+v", <-all)
+		}
+	})
+}
+
+// stubborn is an object store that cannot remove some folders.
+type stubborn struct {
+	blob.Store
+	cannot func(folder string) bool
+}
+
+func (s stubborn) RemoveAll(ctx context.Context, folder string) (blob.Usage, error) {
+	if s.cannot(folder) {
+		return blob.Usage{}, errors.New("permission denied")
+	}
+	return s.Store.RemoveAll(ctx, folder)
+}
+
+func TestWhatCannotBeRemovedIsToldAndHoldsNothingElseUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := collector(t, t.TempDir())
+		defer func() {
+			if err := o.Record.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		cannot := func(folder string) bool { return folder < "uploads/stuck~" } // the first 501: more than one look
+		o.Objects = stubborn{o.Objects, cannot}
+		told := 0
+		o.Unremoved = func(folder string, err error) {
+			if !cannot(folder) || err == nil {
+				t.Errorf("told of %s: %v", folder, err)
+			}
+			told++
+		}
+		for i := range 501 {
+			if err := o.Record.Uploaded(t.Context(), fmt.Sprintf("uploads/stuck%03d", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		leave(t, o, "uploads/x")
+		leave(t, o, "uploads/y")
+		settle(o.Horizon() + time.Second)
+		c, err := o.Collect(t.Context(), 0, false, "test")
+		if err != nil || c.Uploads != 2 || c.Objects != 2 || c.Failed != 501 || told != 501 || c.More {
+			t.Fatalf("collected %+v, %v; told of %d", c, err, told)
+		}
+		o.Objects = o.Objects.(stubborn).Store
+		total := 0
+		for more := true; more; {
+			c, err := o.Collect(t.Context(), 0, false, "test")
+			if err != nil || c.Failed != 0 {
+				t.Fatalf("collected %+v, %v", c, err)
+			}
+			total, more = total+c.Uploads, c.More
+		}
+		if total != 501 {
+			t.Errorf("%d removed once they could be, want 501", total)
+		}
+	})
+}
+
+func TestACollectionThatCanRemoveNothingEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := collector(t, t.TempDir())
+		o.Objects = stubborn{o.Objects, func(string) bool { return true }}
+		for i := range 2500 {
+			if err := o.Record.Uploaded(t.Context(), fmt.Sprint("uploads/", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		settle(o.Horizon() + time.Second)
+		c, err := o.Collect(t.Context(), 0, false, "test")
+		if err != nil || c.Failed != 2000 || c.More {
+			t.Errorf("collected %+v, %v", c, err)
+		}
+		if err := o.Record.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }

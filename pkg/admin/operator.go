@@ -18,6 +18,8 @@ type Operator struct {
 	Record  *job.Store
 	Letters *Sweeper
 	Objects blob.Store
+
+	Unremoved func(folder string, err error) // told of garbage that could not be removed; nil: it is only counted
 }
 
 // StageError says that there is no stage of that name.

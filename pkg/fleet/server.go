@@ -134,7 +134,12 @@ func (s Server) sweeper() *admin.Sweeper {
 }
 
 func (s Server) collected(c admin.Collected) {
-	s.Log.Info("garbage collected", zap.Int("attempts", c.Attempts), zap.Int("uploads", c.Uploads), zap.Int("objects", c.Objects), zap.Int64("bytes", c.Bytes))
+	s.Log.Info("garbage collected", zap.Int("attempts", c.Attempts), zap.Int("uploads", c.Uploads), zap.Int("objects", c.Objects), zap.Int64("bytes", c.Bytes),
+		zap.Int("failed", c.Failed))
+}
+
+func (s Server) unremoved(folder string, err error) {
+	s.Log.Warn("garbage not removed", zap.String("folder", folder), zap.Error(err))
 }
 
 func (s Server) notCollected(err error) { s.Log.Warn("garbage not collected", zap.Error(err)) }
@@ -167,7 +172,7 @@ func (s Server) front(ctx context.Context) (*api.Server, *admin.Admin, *admin.Op
 	}
 	entry, _ := s.Pipeline.Stage(first.Stage)
 	stages, _ := s.Pipeline.Ordered() // as admin.New has found
-	operator := &admin.Operator{Stages: stages, Record: s.Record, Letters: s.sweeper(), Objects: objects}
+	operator := &admin.Operator{Stages: stages, Record: s.Record, Letters: s.sweeper(), Objects: objects, Unremoved: s.unremoved}
 	names := make([]string, len(stages))
 	for i, stage := range stages {
 		names[i] = stage.Name

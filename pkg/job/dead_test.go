@@ -167,7 +167,7 @@ func TestGarbageIsWhatEndedUnpublishedLongAgo(t *testing.T) {
 		f.age(2 * time.Minute)
 		f.accepted(job.Publication{Claim: f.claimRow(m, "ingest")})
 		list := func(age time.Duration) []job.Garbage {
-			g, err := f.s.Garbage(f.ctx, age, 10)
+			g, err := f.s.Garbage(f.ctx, age, 0, 10)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -199,7 +199,7 @@ func TestTheAttemptWhoseProviderIsAwaitedIsSparedUntilTheWaitIsOver(t *testing.T
 		f.state(j.ID, job.Awaiting)
 		f.age(time.Hour)
 		list := func() []job.Garbage {
-			g, err := f.s.Garbage(f.ctx, time.Minute, 10)
+			g, err := f.s.Garbage(f.ctx, time.Minute, 0, 10)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -227,7 +227,7 @@ func TestWhatTheResultOfAnEffectMayNameIsNoGarbage(t *testing.T) {
 		f.age(2 * time.Minute) // the owner is lost
 		f.accepted(job.Publication{Claim: f.claimRow(m, "ingest")})
 		f.age(time.Hour)
-		if g, err := f.s.Garbage(f.ctx, time.Minute, 10); err != nil || len(g) != 0 {
+		if g, err := f.s.Garbage(f.ctx, time.Minute, 0, 10); err != nil || len(g) != 0 {
 			t.Errorf("garbage %+v, %v", g, err)
 		}
 	})

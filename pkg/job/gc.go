@@ -16,9 +16,9 @@ type Garbage struct {
 // Folder is where the objects of an execution are. The stage is in it so that a worker can be kept from writing as another.
 func Folder(job, stage, attempt string) string { return "jobs/" + job + "/" + stage + "/" + attempt }
 
-// Garbage lists executions that ended unpublished at least age ago, at most limit of them. age must be longer than any
+// Garbage lists executions that ended unpublished at least age ago, after the first skip of them at most limit. age must be longer than any
 // lease can last, because an owner that has lost its lease may still be writing.
-func (s *Store) Garbage(ctx context.Context, age time.Duration, limit int) ([]Garbage, error) {
+func (s *Store) Garbage(ctx context.Context, age time.Duration, skip, limit int) ([]Garbage, error) {
 	var all []Garbage
 	err := s.db.View(ctx, "garbage", func(tx *sqldb.Tx) error {
 		all = nil
@@ -27,7 +27,7 @@ func (s *Store) Garbage(ctx context.Context, age time.Duration, limit int) ([]Ga
 			err := scan(&g.Attempt, &g.Job, &g.Stage)
 			all = append(all, g)
 			return err
-		}, age.Microseconds(), limit)
+		}, age.Microseconds(), limit, skip)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list garbage: %w", err)
@@ -64,9 +64,10 @@ func (s *Store) Uploaded(ctx context.Context, folder string) error {
 	return nil
 }
 
-// IdleUploads lists folders of uploads that no job has taken for at least age, at most limit of them.
-func (s *Store) IdleUploads(ctx context.Context, age time.Duration, limit int) ([]string, error) {
-	return s.strings(ctx, "idle_uploads", age.Microseconds(), limit)
+// IdleUploads lists folders of uploads that no job has taken for at least age, condemned ones first, after the first skip of them at
+// most limit.
+func (s *Store) IdleUploads(ctx context.Context, age time.Duration, skip, limit int) ([]string, error) {
+	return s.strings(ctx, "idle_uploads", age.Microseconds(), limit, skip)
 }
 
 // Condemn lets no job take an upload any more, so that its object may be removed. It says false when a job has taken it.

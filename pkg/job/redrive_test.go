@@ -142,7 +142,7 @@ func TestAnUploadThatNoJobTakesIsGarbage(t *testing.T) {
 		if err := f.s.Change(f.ctx, "UPDATE upload SET at = at - 3600000000 WHERE folder <> 'uploads/young'"); err != nil {
 			t.Fatal(err)
 		}
-		idle, err := f.s.IdleUploads(f.ctx, time.Hour, 10)
+		idle, err := f.s.IdleUploads(f.ctx, time.Hour, 0, 10)
 		if err != nil || strings.Join(idle, ",") != "uploads/refused" {
 			t.Fatalf("idle uploads %v, %v", idle, err)
 		}
@@ -160,7 +160,7 @@ func TestAnUploadThatNoJobTakesIsGarbage(t *testing.T) {
 		if err := f.s.Dropped(f.ctx, "uploads/refused"); err != nil {
 			t.Fatal(err)
 		}
-		if idle, err := f.s.IdleUploads(f.ctx, 0, 10); err != nil || strings.Join(idle, ",") != "uploads/young" {
+		if idle, err := f.s.IdleUploads(f.ctx, 0, 0, 10); err != nil || strings.Join(idle, ",") != "uploads/young" {
 			t.Errorf("left %v, %v", idle, err)
 		}
 		f.sound()

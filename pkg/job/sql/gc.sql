@@ -6,7 +6,7 @@ ON CONFLICT (folder) DO UPDATE SET at = excluded.at
 DELETE FROM upload WHERE folder = $1 AND at > 0
 
 -- name: idle_uploads
-SELECT folder FROM upload WHERE at < (SELECT now_us()) - $1 ORDER BY at LIMIT $2
+SELECT folder FROM upload WHERE at < (SELECT now_us()) - $1 ORDER BY at, folder LIMIT $2 OFFSET $3
 
 -- name: condemn_upload
 UPDATE upload SET at = 0 WHERE folder = $1
@@ -21,7 +21,7 @@ DELETE FROM upload WHERE folder = $1 AND at = 0
 SELECT a.id, a.job, s.stage FROM attempt a JOIN step s ON s.id = a.step
 WHERE a.garbage = 1 AND a.closed_at < (SELECT now_us()) - $1 AND s.phase <> 1 AND s.state <> 'awaiting'
 	AND NOT EXISTS (SELECT 1 FROM effect e WHERE e.step = s.id AND e.state = 'done')
-ORDER BY a.id LIMIT $2
+ORDER BY a.id LIMIT $2 OFFSET $3
 
 -- name: collected
 UPDATE attempt SET garbage = 0 WHERE id IN ids($1)
