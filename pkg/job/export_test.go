@@ -29,6 +29,16 @@ func (s *Store) Change(ctx context.Context, text string, args ...any) error {
 	})
 }
 
+// Inject lets commits fail.
+func (s *Store) Inject(f sqldb.Fault) { s.db.Inject(f) }
+
+// InDoubt is how many claims this process does not know the outcome of.
+func (s *Store) InDoubt() int {
+	s.doubts.mu.Lock()
+	defer s.doubts.mu.Unlock()
+	return len(s.doubts.waiting)
+}
+
 // Int reads one number behind the store's back.
 func (s *Store) Int(ctx context.Context, text string, args ...any) (int64, error) {
 	var n int64
@@ -87,6 +97,8 @@ func (s *Store) ReconcileOnce(ctx context.Context, c Counter, empty map[string]i
 
 // Enter lets in what there is room for.
 func (s *Store) Enter(ctx context.Context) error { return s.enter(ctx) }
+
+func (s *Store) MendAccounts(ctx context.Context) error { return s.mendAccounts(ctx) }
 
 func (s *Store) Postgres() bool { return s.db.Postgres() }
 

@@ -13,6 +13,7 @@ type metrics struct {
 	admissions *prometheus.CounterVec
 	repairs    prometheus.Counter
 	faults     prometheus.Counter
+	drifts     prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -29,11 +30,16 @@ func newMetrics() *metrics {
 		faults: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "fleet_job_reconcile_faults_total", Help: "Rounds of the reconciler that met an error.",
 		}),
+		drifts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "fleet_job_accounts_mended_total", Help: "Accounts whose counts were not those of their jobs and were mended.",
+		}),
 	}
 }
 
 func (m *metrics) register(r prometheus.Registerer) error {
-	return errors.Join(r.Register(m.stale), r.Register(m.refusals), r.Register(m.admissions), r.Register(m.repairs), r.Register(m.faults))
+	return errors.Join(
+		r.Register(m.stale), r.Register(m.refusals), r.Register(m.admissions), r.Register(m.repairs), r.Register(m.faults), r.Register(m.drifts),
+	)
 }
 
 func (m *metrics) reconciled(err error) {

@@ -50,7 +50,7 @@ func (s *Store) Reconcile(ctx context.Context, c Counter) error {
 			}
 		case <-hour.C:
 			if s.leads(ctx) {
-				s.reconciled(ctx, nil, s.forget(ctx))
+				s.reconciled(ctx, nil, errors.Join(s.forget(ctx), s.mendAccounts(ctx)))
 			}
 		}
 	}
