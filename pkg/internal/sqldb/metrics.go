@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -53,4 +54,38 @@ func (m *metrics) register(r prometheus.Registerer, stats func() poolStats) erro
 			Name: "fleet_db_connections_max", Help: "Connections that this process may use.",
 		}, func() float64 { return float64(stats().max) })),
 	)
+}
+
+// lockTime bounds one look at the locks.
+const lockTime = 2 * time.Second
+
+// locks tells who waits for locks of a Postgres database, of all processes, at the moment of the scrape. Each process tells the same.
+// Shorter waits than between two scrapes are in fleet_db_transaction_seconds. On SQLite only writers wait, for each other:
+// fleet_db_begin_wait_seconds.
+type locks struct {
+	look             func(context.Context) (waiting int64, longest float64, err error)
+	waiting, longest *prometheus.Desc
+}
+
+func newLocks(look func(context.Context) (int64, float64, error)) *locks {
+	return &locks{
+		look: look,
+		waiting: prometheus.NewDesc("fleet_db_lock_waiting",
+			"Sessions of this database that wait for a lock now, of any process. Absent when the database does not say.", nil, nil),
+		longest: prometheus.NewDesc("fleet_db_lock_wait_longest_seconds",
+			"How long the longest of these waits has lasted; 0 when nobody waits.", nil, nil),
+	}
+}
+
+func (l *locks) Describe(to chan<- *prometheus.Desc) { to <- l.waiting; to <- l.longest }
+
+func (l *locks) Collect(to chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), lockTime)
+	defer cancel()
+	waiting, longest, err := l.look(ctx)
+	if err != nil {
+		return // a zero would say that all is well
+	}
+	to <- prometheus.MustNewConstMetric(l.waiting, prometheus.GaugeValue, float64(waiting))
+	to <- prometheus.MustNewConstMetric(l.longest, prometheus.GaugeValue, longest)
 }

@@ -64,6 +64,18 @@ func (p *pgDB) stats() poolStats {
 	return poolStats{max: int(s.MaxConns()), busy: int(s.AcquiredConns())}
 }
 
+// lockWaits looks over a connection of its own: those of the pool may all be waiting for locks.
+func (p *pgDB) lockWaits(ctx context.Context) (waiting int64, longest float64, err error) {
+	conn, err := pgx.ConnectConfig(ctx, p.pool.Config().ConnConfig)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = conn.Close(ctx) }() // nothing is lost with it
+	err = conn.QueryRow(ctx, `SELECT count(*), COALESCE(extract(epoch FROM clock_timestamp() - min(l.waitstart)), 0)::float8
+		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE NOT l.granted AND a.datname = current_database()`).Scan(&waiting, &longest)
+	return waiting, longest, err
+}
+
 func (p *pgDB) close() error {
 	err := p.std.Close()
 	p.pool.Close()

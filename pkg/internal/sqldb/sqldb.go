@@ -84,11 +84,19 @@ func Open(ctx context.Context, url string, opt Options) (*DB, error) {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	if opt.Registerer != nil {
-		if err := db.metrics.register(opt.Registerer, db.backend.stats); err != nil {
+		if err := db.export(opt.Registerer); err != nil {
 			return nil, errors.Join(fmt.Errorf("register database metrics: %w", err), db.Close())
 		}
 	}
 	return db, nil
+}
+
+func (db *DB) export(r prometheus.Registerer) error {
+	err := db.metrics.register(r, db.backend.stats)
+	if pg, ok := db.backend.(*pgDB); ok && err == nil {
+		err = r.Register(newLocks(pg.lockWaits))
+	}
+	return err
 }
 
 // Close waits for running transactions and closes every connection.
