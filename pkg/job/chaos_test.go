@@ -108,8 +108,9 @@ func (c *chaos) strike(random *rand.Rand, names []string) {
 	skip := random.IntN(8)
 	there, open := make(chan struct{}), make(chan struct{})
 	var once sync.Once
+	inside := false // a transaction
 	c.h.mu.Lock()
-	c.h.gate = func(name, _ string) bool {
+	c.h.gate = func(name, point string) bool {
 		c.h.mu.Lock()
 		hit := name == victim && skip == 0
 		if name == victim {
@@ -117,7 +118,10 @@ func (c *chaos) strike(random *rand.Rand, names []string) {
 		}
 		c.h.mu.Unlock()
 		if hit {
-			once.Do(func() { close(there) })
+			once.Do(func() {
+				inside = strings.HasPrefix(point, pointCommitting)
+				close(there)
+			})
 			<-open
 		}
 		return true
@@ -125,7 +129,7 @@ func (c *chaos) strike(random *rand.Rand, names []string) {
 	c.h.mu.Unlock()
 	select {
 	case <-there:
-		c.interrupt(random, victim, true)
+		c.interrupt(random, victim, !inside || !c.sqlite())
 	case <-time.After(2 * time.Second): // it had nothing to do
 	}
 	c.h.mu.Lock()

@@ -24,28 +24,54 @@ const (
 
 // Points at which a child asks to go on.
 const (
-	pointReceived  = "received"
-	pointClaimed   = "claimed"
-	pointCalled    = "called the provider"
-	pointWorked    = "worked"
-	pointPublished = "published"
-	pointSent      = "sent"
-	pointMarked    = "marked"
-	pointEnded     = "ended"
-	pointRedriven  = "redriven"
+	pointReceived      = "received"
+	pointClaimed       = "claimed"
+	pointCalled        = "called the provider"
+	pointWorked        = "worked"
+	pointPublished     = "published"
+	pointSent          = "sent"
+	pointMarked        = "marked"
+	pointEnded         = "ended"
+	pointRedriven      = "redriven"
+	pointReceivedEvent = "received the event"
+
+	// With what the child is doing: inside the transaction, all of it decided and written, and after it while nobody has the answer.
+	pointCommitting = "committing "
+	pointCommitted  = "committed "
+)
+
+// What a child is doing.
+const (
+	doingClaim   = "a claim"
+	doingPublish = "a publication"
+	doingEnd     = "an end"
+	doingRedrive = "a redrive"
+	doingEvent   = "an event"
+)
+
+// Dice of the provider that decide what an execution comes to; every other one is a success.
+const (
+	diceFail = iota
+	diceDefer
+	diceDrain
+	dicePlain  = 9
+	diceBug    = 20
+	diceRefuse = 21
+	diceAwait  = 22
 )
 
 const childLease = 1500 * time.Millisecond
 
 type child struct {
-	ctx  context.Context
-	name string
-	s    *job.Store
-	host *rpc.Client
+	ctx   context.Context
+	name  string
+	s     *job.Store
+	host  *rpc.Client
+	doing string // empty: its commits are no points
 }
 
 func runChild(role string) int {
-	c := child{ctx: context.Background(), name: os.Getenv(childName)}
+	c := &child{ctx: context.Background(), name: os.Getenv(childName)}
 	var err error
 	if c.host, err = rpc.Dial("unix", os.Getenv(childSocket)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -56,7 +82,8 @@ func runChild(role string) int {
 		fmt.Fprintln(os.Stderr, c.name, err)
 		c.wait(100 * time.Millisecond)
 	}
-	roles := map[string]func() error{"worker": c.work, "one": c.workOnce, "server": c.serve, "redrive": c.redrive}
+	c.s.Inject(c.commits)
+	roles := map[string]func() error{"worker": c.work, "one": c.workOnce, "server": c.serve, "redrive": c.redrive, "event": c.event}
 	if err := roles[role](); err != nil {
 		fmt.Fprintln(os.Stderr, c.name, err)
 		return 1
@@ -65,19 +92,31 @@ func runChild(role string) int {
 }
 
 // at stops here until the test lets the child go on.
-func (c child) at(point string) {
+func (c *child) at(point string) {
 	var goOn bool
 	if err := c.host.Call("Host.At", c.name+"\x00"+point, &goOn); err != nil {
 		os.Exit(3) // the test is over
 	}
 }
 
-func (c child) wait(d time.Duration) {
+// commits makes points of the two moments around a commit.
+func (c *child) commits(write, committed bool) error {
+	switch {
+	case !write || c.doing == "":
+	case committed:
+		c.at(pointCommitted + c.doing)
+	default:
+		c.at(pointCommitting + c.doing)
+	}
+	return nil
+}
+
+func (c *child) wait(d time.Duration) {
 	<-time.After(d)
 }
 
 // Send makes the child a Sender.
-func (c child) Send(_ context.Context, rows []job.Outgoing) []error {
+func (c *child) Send(_ context.Context, rows []job.Outgoing) []error {
 	errs := make([]error, len(rows))
 	var ok bool
 	if err := c.host.Call("Host.Send", rows, &ok); err != nil {
@@ -90,22 +129,24 @@ func (c child) Send(_ context.Context, rows []job.Outgoing) []error {
 	return errs
 }
 
-func (c child) Count(_ context.Context, queue string) (visible, inFlight, delayed int64, err error) {
+func (c *child) Count(_ context.Context, queue string) (visible, inFlight, delayed int64, err error) {
 	err = c.host.Call("Host.Count", queue, &visible)
 	return visible, 0, 0, err
 }
 
-func (c child) serve() error {
+func (c *child) serve() error {
 	go func() { _ = c.s.Reconcile(c.ctx, c) }()
 	return c.s.Relay(c.ctx, c)
 }
 
-func (c child) redrive() error {
+func (c *child) redrive() error {
 	var id string
 	if err := c.host.Call("Host.Argument", "", &id); err != nil {
 		return err
 	}
+	c.doing = doingRedrive
 	err := c.s.Redrive(c.ctx, id, c.name)
+	c.doing = ""
 	if err != nil && !errors.Is(err, job.ErrEnded) {
 		return err
 	}
@@ -117,7 +158,27 @@ func (c child) redrive() error {
 	return nil
 }
 
-func (c child) work() error {
+// event reports what a provider said.
+func (c *child) event() error {
+	var raw string
+	if err := c.host.Call("Host.Argument", "", &raw); err != nil {
+		return err
+	}
+	var e job.Event
+	if err := json.Unmarshal([]byte(raw), &e); err != nil {
+		return err
+	}
+	c.doing = doingEvent
+	_, err := c.s.Receive(c.ctx, e)
+	c.doing = ""
+	if err != nil {
+		return err
+	}
+	c.at(pointReceivedEvent)
+	return c.s.Dispatch(c.ctx, c, c.s.Handed())
+}
+
+func (c *child) work() error {
 	for {
 		if err := c.workOnce(); err != nil {
 			fmt.Fprintln(os.Stderr, c.name, err)
@@ -127,7 +188,7 @@ func (c child) work() error {
 }
 
 // workOnce takes one message, if there is one, through its whole life.
-func (c child) workOnce() error {
+func (c *child) workOnce() error {
 	var m Received
 	if err := c.host.Call("Host.Receive", "", &m); err != nil {
 		return err
@@ -140,7 +201,7 @@ func (c child) workOnce() error {
 	stage := m.Row.Queue[len("q-"):]
 	r := request(m.Row, stage)
 	r.Worker, r.Lease, r.MaxCrashes = c.name, childLease, 1000
-	claim, err := c.s.Claim(c.ctx, r)
+	claim, err := c.claim(r)
 	if no, ok := errors.AsType[*job.ClaimRefused](err); ok {
 		return c.settle(m, no.Settle)
 	}
@@ -153,7 +214,9 @@ func (c child) workOnce() error {
 	if end != nil {
 		return c.end(m, claim, end)
 	}
+	c.doing = doingPublish
 	got, err := c.s.Publish(c.ctx, publication)
+	c.doing = ""
 	if err != nil {
 		return err
 	}
@@ -165,10 +228,28 @@ func (c child) workOnce() error {
 	return c.settle(m, got.Settle)
 }
 
-func (c child) end(m Received, claim job.Claim, end error) error {
+// claim is bounded as in production, and a ping follows when it failed.
+func (c *child) claim(r job.ClaimRequest) (job.Claim, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, 5*time.Second)
+	defer cancel()
+	c.doing = doingClaim
+	claim, err := c.s.Claim(ctx, r)
+	c.doing = ""
+	if _, refused := errors.AsType[*job.ClaimRefused](err); err == nil || refused {
+		return claim, err
+	}
+	for c.s.Ping(c.ctx) != nil {
+		c.wait(50 * time.Millisecond)
+	}
+	return claim, err
+}
+
+func (c *child) end(m Received, claim job.Claim, end error) error {
 	v := outcome.Of(end)
 	policy := outcome.Policy{MaxAttempts: 1000, Waits: []time.Duration{10 * time.Millisecond}}
+	c.doing = doingEnd
 	got, err := c.s.End(c.ctx, job.Ending{Claim: claim, Verdict: v, Action: policy.Decide(v, claim.Attempt, 0), ReceivesAtLimit: m.Receives%3 == 0})
+	c.doing = ""
 	if err != nil {
 		return err
 	}
@@ -179,7 +260,7 @@ func (c child) end(m Received, claim job.Claim, end error) error {
 	return c.settle(m, got.Settle)
 }
 
-func (c child) settle(m Received, s job.Settle) error {
+func (c *child) settle(m Received, s job.Settle) error {
 	var ok bool
 	switch s.Do {
 	case job.Delete:
@@ -191,29 +272,37 @@ func (c child) settle(m Received, s job.Settle) error {
 	}
 }
 
+// ends are what dice other than of success stand for.
+var ends = map[int]func(effect string) error{
+	diceFail:   func(string) error { return errBoom },
+	diceDefer:  func(string) error { return outcome.Defer(5*time.Millisecond, "later") },
+	diceDrain:  func(string) error { return outcome.ErrDraining },
+	diceBug:    func(string) error { return outcome.Quarantine("bug", nil) },
+	diceRefuse: func(string) error { return outcome.Reject("bad", "Bad.") },
+	diceAwait:  func(effect string) error { return outcome.Await(effect, time.Now().Add(time.Hour)) },
+}
+
 // handle is the stage's work: an effect that cannot be undone, now and then a failure, and an output.
-func (c child) handle(claim job.Claim) (job.Publication, error) {
+func (c *child) handle(claim job.Claim) (job.Publication, error) {
 	p := job.Publication{Claim: claim, Output: json.RawMessage(fmt.Sprintf(`{"of":%q}`, claim.Step))}
 	effect, err := c.s.EffectBegin(c.ctx, claim, "pay")
 	if err != nil {
 		return p, err
 	}
-	if !effect.Done {
+	if !effect.Done && claim.Event == nil {
 		var dice int
 		if err := c.host.Call("Host.Pay", effect.ID, &dice); err != nil {
 			return p, err
 		}
 		c.at(pointCalled)
+		if dice == diceAwait { // the answer comes as an event
+			return p, ends[dice](effect.ID)
+		}
 		if err := c.s.EffectDone(c.ctx, claim, effect.ID, []byte("paid")); err != nil {
 			return p, err
 		}
-		switch dice % 10 {
-		case 0:
-			return p, errBoom
-		case 1:
-			return p, outcome.Defer(5*time.Millisecond, "later")
-		case 2:
-			return p, outcome.ErrDraining
+		if end := ends[dice]; end != nil {
+			return p, end(effect.ID)
 		}
 	}
 	switch claim.Stage {

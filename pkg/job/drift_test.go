@@ -67,6 +67,7 @@ func TestMendingBesideLoadChangesNothingThatIsRight(t *testing.T) {
 			if err := f.s.Cancel(f.ctx, "acme", j.ID, "test", ""); err != nil {
 				t.Error(err)
 			}
+			f.queues.take("q-ingest") // garbage
 			f.submit(f.submission("other"))
 			f.run("ingest", "")
 		}

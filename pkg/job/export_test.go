@@ -105,6 +105,13 @@ func (s *Store) Postgres() bool { return s.db.Postgres() }
 // Statements gives the named SQL text to tests of plans.
 func Statements() map[string]string { return statements }
 
+// SplitStatements reads a file of SQL as the package reads its own.
+func SplitStatements(text string) map[string]string {
+	found := map[string]string{}
+	splitStatements(text, found)
+	return found
+}
+
 // Rows for the plans of statements that take some.
 var (
 	StepRows    = sqldb.Rows([]*stepRow{{ID: "s1"}, {ID: "s2"}})

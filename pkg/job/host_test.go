@@ -32,6 +32,7 @@ type host struct {
 	gate     func(name, point string) bool // may the child go on; nil: yes
 	random   *rand.Rand
 	chaos    bool // some executions fail
+	dice     int  // otherwise: what they come to
 	dedup    map[string]bool
 	conns    []net.Conn
 }
@@ -63,7 +64,7 @@ func newHost(t testing.TB, seed uint64) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &host{t: t, socket: filepath.Join(dir, "s"), paid: map[string]int{}, random: rand.New(rand.NewPCG(seed, 1)), dedup: map[string]bool{}}
+	h := &host{t: t, dice: dicePlain, socket: filepath.Join(dir, "s"), paid: map[string]int{}, random: rand.New(rand.NewPCG(seed, 1)), dedup: map[string]bool{}}
 	if h.listener, err = net.Listen("unix", h.socket); err != nil {
 		t.Fatal(err)
 	}
@@ -179,9 +180,9 @@ func (g *gateway) Pay(id string, dice *int) error {
 	g.h.mu.Lock()
 	defer g.h.mu.Unlock()
 	g.h.paid[id]++
-	*dice = 9
+	*dice = g.h.dice
 	if g.h.chaos {
-		*dice = g.h.random.IntN(10)
+		*dice = g.h.random.IntN(dicePlain + 1)
 	}
 	return nil
 }

@@ -1,9 +1,8 @@
 -- Accounts whose counts are not those of their jobs. One statement sees one moment.
 -- name: drifted
-SELECT a.tenant FROM account a
-WHERE a.in_flight <> (SELECT COUNT(*) FROM job j WHERE j.tenant = a.tenant AND j.state IN ('waiting', 'active'))
-	OR a.waiting <> (SELECT COUNT(*) FROM job j WHERE j.tenant = a.tenant AND j.state = 'waiting')
-ORDER BY a.tenant
+SELECT account.tenant FROM account
+WHERE account.in_flight <> (SELECT COUNT(*) FROM job j WHERE j.tenant = account.tenant AND j.state IN ('waiting', 'active'))
+	OR account.waiting <> (SELECT COUNT(*) FROM job j WHERE j.tenant = account.tenant AND j.state = 'waiting')
 
 -- The account is locked: jobs begin and end only under that lock.
 -- name: recount
