@@ -14,7 +14,7 @@ import (
 
 const gcHelp = `gc removes objects that nothing refers to: those of attempts that ended without publishing, and recordings that were
 handed in and that no job took, as after a refusal. Both are kept for longer than any worker can still be writing; --older
-asks for more time. The server does the same every hour by itself.`
+asks for more time. What cannot be removed is passed over and counted, and tried again: the server collects every hour by itself.`
 
 func newGC(getenv func(string) string) *cobra.Command {
 	var c client

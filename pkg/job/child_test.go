@@ -92,19 +92,20 @@ func runChild(role string) int {
 }
 
 // at stops here until the test lets the child go on.
-func (c *child) at(point string) {
-	var goOn bool
+func (c *child) at(point string) (goOn bool) {
 	if err := c.host.Call("Host.At", c.name+"\x00"+point, &goOn); err != nil {
 		os.Exit(3) // the test is over
 	}
+	return goOn
 }
 
 // commits makes points of the two moments around a commit.
 func (c *child) commits(write, committed bool) error {
 	switch {
 	case !write || c.doing == "":
+	case committed && !c.at(pointCommitted+c.doing):
+		return errCut
 	case committed:
-		c.at(pointCommitted + c.doing)
 	default:
 		c.at(pointCommitting + c.doing)
 	}
@@ -295,7 +296,7 @@ func (c *child) handle(claim job.Claim) (job.Publication, error) {
 			return p, err
 		}
 		c.at(pointCalled)
-		if dice == diceAwait { // the answer comes as an event
+		if dice > dicePlain { // the provider has not done it
 			return p, ends[dice](effect.ID)
 		}
 		if err := c.s.EffectDone(c.ctx, claim, effect.ID, []byte("paid")); err != nil {

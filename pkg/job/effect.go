@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
@@ -161,7 +162,11 @@ func (u *unit) resume(s *stepRow, effect string) error {
 // park lets a step wait for its effect. The await's row has been locked before the step's.
 // A step that awaits an effect which it has not begun would wait for ever: that is a fault of its stage.
 func (u *unit) park(s *stepRow, v outcome.Verdict) (Settle, bool, error) {
-	n, err := u.tx.Exec(u.ctx, q("park_await"), v.Effect, s.ID, micros(v.Deadline))
+	deadline := int64(0)
+	if !v.Deadline.IsZero() { // by the database's clock: the worker's may be off
+		deadline = u.now + time.Until(v.Deadline).Microseconds()
+	}
+	n, err := u.tx.Exec(u.ctx, q("park_await"), v.Effect, s.ID, deadline)
 	if err != nil {
 		return Settle{}, false, fmt.Errorf("park: %w", err)
 	}

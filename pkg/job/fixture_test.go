@@ -281,6 +281,16 @@ var violations = map[string]string{
 	"no two rows have one job": `SELECT MIN(import) FROM import_row WHERE job <> '' GROUP BY job HAVING COUNT(*) > 1`,
 	"an account's waiting jobs are counted": `SELECT tenant FROM account a
 		WHERE waiting <> (SELECT COUNT(*) FROM job j WHERE j.tenant = a.tenant AND j.state = 'waiting')`,
+	"no event is left in the inbox of a step that waits for it": `SELECT w.step FROM await w WHERE w.state = 'parked'
+		AND EXISTS (SELECT 1 FROM inbox i WHERE i.effect = w.effect AND i.at > w.seen)`,
+	"a step that awaits is parked": `SELECT s.id FROM step s WHERE s.state = 'awaiting'
+		AND NOT EXISTS (SELECT 1 FROM await w WHERE w.step = s.id AND w.state = 'parked')`,
+	"an unsent message has a step":       `SELECT o.id FROM outbox o WHERE NOT EXISTS (SELECT 1 FROM step s WHERE s.id = o.step)`,
+	"an event is one item of the inbox":  `SELECT MIN(event) FROM inbox GROUP BY provider, event HAVING COUNT(*) > 1`,
+	"a job is charged and refunded once": `SELECT MIN(job) FROM account_entry WHERE kind IN ('charge', 'refund') GROUP BY job, kind HAVING COUNT(*) > 1`,
+	"an effect of a step is one":         `SELECT MIN(step) FROM effect GROUP BY step, name HAVING COUNT(*) > 1`,
+	"crashes are the executions whose owner vanished": `SELECT s.id FROM step s WHERE s.rounds = 1
+		AND s.crashes <> (SELECT COUNT(*) FROM attempt a WHERE a.step = s.id AND a.outcome = 'crashed')`,
 	"a job waits with its first step": `SELECT j.id FROM job j JOIN step s ON s.job = j.id WHERE s.is_first = 1
 		AND (j.state = 'waiting') <> (s.state = 'held')`,
 }
@@ -316,6 +326,31 @@ func faults(ctx context.Context, s *job.Store, messages []job.Outgoing) []string
 	for _, body := range bodies {
 		if !stands[body] {
 			found = append(found, "a step without message and owner: "+body)
+		}
+	}
+	return append(found, strangers(ctx, s, messages)...)
+}
+
+// strangers returns the messages that no step of the record has ever sent. Copies of old ones are garbage, and allowed.
+func strangers(ctx context.Context, s *job.Store, messages []job.Outgoing) []string {
+	steps, err := s.Strings(ctx, `SELECT id || ' ' || emission FROM step`)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	newest := map[string]int64{}
+	for _, line := range steps {
+		var id string
+		var emission int64
+		if _, err := fmt.Sscan(line, &id, &emission); err != nil {
+			return []string{err.Error()}
+		}
+		newest[id] = emission
+	}
+	var found []string
+	for _, m := range messages {
+		b, err := envelope.Decode(m.Body)
+		if emission, known := newest[b.Step]; err != nil || !known || b.Emission > emission {
+			found = append(found, "a message without a step: "+m.Body)
 		}
 	}
 	return found

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,7 +30,8 @@ type host struct {
 	messages []*queued
 	paid     map[string]int
 	argument string
-	gate     func(name, point string) bool // may the child go on; nil: yes
+	gate     func(name, point string) bool // may the child go on, at a commit: with its answer; nil: yes
+	stops    []*stop
 	random   *rand.Rand
 	chaos    bool // some executions fail
 	dice     int  // otherwise: what they come to
@@ -104,8 +106,18 @@ func (g *gateway) At(where string, goOn *bool) error {
 	name, point, _ := strings.Cut(where, "\x00")
 	g.h.mu.Lock()
 	gate := g.h.gate
+	for _, s := range g.h.stops {
+		if s.point == point && (s.victim == "" || s.victim == name) {
+			gate = s.gate
+		}
+	}
 	g.h.mu.Unlock()
 	*goOn = gate == nil || gate(name, point)
+	if g.h.chaos && strings.HasPrefix(point, pointCommitted) {
+		g.h.mu.Lock()
+		defer g.h.mu.Unlock()
+		*goOn = *goOn && g.h.random.IntN(20) > 0 // else the answer to the commit is lost
+	}
 	return nil
 }
 
@@ -242,29 +254,38 @@ func (p *process) kill() {
 	<-p.done //nolint:errcheck // it was killed, which its exit status says
 }
 
+// stop is a point at which one child, or each if it has no name, waits until it is opened.
+type stop struct {
+	victim, point string
+	there         chan string
+	open          chan struct{}
+}
+
+func (s *stop) gate(name, _ string) bool {
+	s.there <- name
+	<-s.open
+	return true
+}
+
 // stop gates children at a point: reached tells that one is there, release lets all go on.
-func (h *host) stop(point string) (reached <-chan string, release func()) {
-	there, open := make(chan string, 10), make(chan struct{})
+func (h *host) stop(point string) (reached <-chan string, release func()) { return h.stopOf("", point) }
+
+func (h *host) stopOf(victim, point string) (reached <-chan string, release func()) {
+	s := &stop{victim: victim, point: point, there: make(chan string, 10), open: make(chan struct{})}
 	h.mu.Lock()
-	h.gate = func(name, p string) bool {
-		if p == point {
-			there <- name
-			<-open
-		}
-		return true
-	}
+	h.stops = append(h.stops, s)
 	h.mu.Unlock()
 	var once sync.Once
 	release = func() {
 		once.Do(func() {
 			h.mu.Lock()
-			h.gate = nil
+			h.stops = slices.DeleteFunc(h.stops, func(o *stop) bool { return o == s })
 			h.mu.Unlock()
-			close(open)
+			close(s.open)
 		})
 	}
 	h.t.Cleanup(release)
-	return there, release
+	return s.there, release
 }
 
 func (h *host) wait(ch <-chan string) string {
@@ -275,6 +296,15 @@ func (h *host) wait(ch <-chan string) string {
 	case <-time.After(20 * time.Second):
 		h.t.Fatal("no child came to the point")
 		return ""
+	}
+}
+
+// show makes all messages visible, as the end of their visibility would.
+func (h *host) show() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, m := range h.messages {
+		m.visible = time.Time{}
 	}
 }
 

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"pgregory.net/rapid"
 
 	"github.com/stagefleet/stagefleet/pkg/job"
@@ -57,6 +59,7 @@ type modelTarget struct{ latest, ingested, current int64 }
 
 type machine struct {
 	f       *fixture
+	answers *forgetful
 	jobs    []*modelJob
 	targets map[string]*modelTarget
 	stale   []job.Claim // of owners that have lost their step
@@ -71,9 +74,16 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 			if s.Postgres() {
 				injectFaults(t, s)
 			}
+			answers := &forgetful{}
+			s.Inject(func(write, committed bool) error {
+				if write && !committed && rand.IntN(50) == 0 {
+					return &pgconn.PgError{Code: []string{"40001", "40P01"}[rand.IntN(2)]} // what others may do to any commit
+				}
+				return answers.fault(write, committed)
+			})
 			rapid.Check(t, func(rt *rapid.T) {
 				empty(t, s)
-				m := &machine{f: newFixture(t, s), targets: map[string]*modelTarget{}}
+				m := &machine{f: newFixture(t, s), answers: answers, targets: map[string]*modelTarget{}}
 				rt.Repeat(map[string]func(*rapid.T){
 					"submit": m.submit, "claim": m.claim, "publish": m.publish, "fail": m.fail, "defer": m.deferral, "reject": m.reject,
 					"expire": m.expire, "await": m.await, "call back": m.callBack, "cancel": m.cancel, "redrive": m.redrive,
@@ -219,7 +229,11 @@ func (m *machine) claim(t *rapid.T) {
 	if older {
 		r.Emission--
 	}
+	if rapid.Bool().Draw(t, "answer lost") {
+		m.answers.lose.Store(1)
+	}
 	c, err := m.f.s.Claim(m.f.ctx, r)
+	m.answers.lose.Store(0)
 	no, refused := errors.AsType[*job.ClaimRefused](err)
 	if err != nil && !refused {
 		t.Fatal(err)

@@ -69,9 +69,74 @@ var hot = map[string][]any{
 	"recount":          {"acme"},
 	"lock_accounts":    {job.AccountRows},
 	"job_has_attempts": {"j1"},
-	"webhook_due":      {},
-	"take_webhooks":    {1, 4, 32, job.StepRows},
-	"webhooks":         {"acme", "j1"},
+	"job_ended":        {"acme", 1, 0},
+	"read_account":     {"acme"},
+	"lock_await":       {"e1"},
+	"park_await":       {"e1", "s1", 1},
+	"settle_await":     {"e1"},
+	"read_effect":      {"s1", "pay"},
+	"end_effect":       {"e1", "s1", "x"},
+	"output_of_step":   {"s1"},
+	"send_failed":      {job.SentRows, 1, 1},
+	"outbox_lag":       {},
+	"open_queues":      {},
+	"open_steps":       {},
+	"collected":        {job.AccountRows},
+	"jobs_at_stage":    {"acme", "~", 50, "", "ingest", ""},
+	"jobs_of_target":   {"acme", "~", 50, "", "", "", "talk1"},
+	"jobs_by_id":       {job.JobRows},
+	"job_of":           {"j1"},
+	"entries":          {"acme", "~", 50},
+	"import":           {"acme", "i1"},
+	"read_row":         {"i1", "", 7},
+	"key":              {"k1"},
+	"settle_webhook":   {"h1", 1, "sent", 0, 0},
+
+	"lock_accounts_of_steps": {job.StepRows},
+	"lock_account_of_job":    {"j1"},
+	"read_idempotency_key":   {"acme", "k"},
+	"point_idempotency_key":  {"acme", "k", "j1"},
+	"drop_idempotency_key":   {"acme", "k"},
+	"webhook_due":            {},
+	"take_webhooks":          {1, 4, 32, job.StepRows},
+	"webhooks":               {"acme", "j1"},
+}
+
+// cold are the other statements that look for rows, with the reason for which their plans need no test.
+var cold = map[string]string{
+	"clock": "no table", "tune_steps": "once, at a migration", "tune_attempts": "once, at a migration",
+	"accounts": fewAccounts, "add_balance": fewAccounts, "change_limits": fewAccounts, "in_flight": fewAccounts, "under_way": fewAccounts,
+	"job_reopened": fewAccounts, "job_waits": fewAccounts, "jobs_entered": fewAccounts, "mend_account": fewAccounts,
+	"any_key": fewKeys, "expire_key": fewKeys, "key_used": fewKeys, "keys": fewKeys, "revoke_key": fewKeys,
+	"retire_webhook_secret": fewKeys, "webhook_secrets": fewKeys, "forget_webhook_secrets": fewKeys,
+	"pauses": "a pause per stage", "resume": "a pause per stage", "workers": "a row per process", "resign": "one row",
+	"set_webhook": byKey, "take_upload": byKey, "condemn_upload": byKey, "drop_upload": byKey, "upload": byKey, "append_upload": byKey, "finish_upload": byKey,
+	"add_import_rows": byKey, "cancel_import": byKey, "drop_import_rows": byKey, "end_import": byKey, "fail_import": byKey, "import_read": byKey,
+	"import_waits": byKey, "lock_import": byKey, "refuse_pending_rows": byKey, "row_accepted": byKey, "row_refused": byKey,
+	"forget_events": hourly, "forget_keys": hourly, "forget_webhooks": hourly, "forget_workers": hourly, "drop_uploads": hourly,
+	"executions": "for a person: back through the attempts until there are enough", "newest_executions": "the newest so many attempts, by their key",
+}
+
+const (
+	fewAccounts = "accounts are few"
+	fewKeys     = "keys and secrets are few"
+	byKey       = "one row by its primary key, or the rows of one import, when a person asks"
+	hourly      = "once an hour, by an index on the time"
+)
+
+func TestEveryStatementThatLooksForRowsHasATestedPlanOrAReason(t *testing.T) {
+	for name, text := range job.Statements() {
+		_, isHot := hot[name]
+		_, isCold := cold[name]
+		if looks := !strings.HasPrefix(strings.TrimSpace(text), "INSERT"); looks && isHot == isCold {
+			t.Errorf("%s must be among the hot statements or among the cold ones", name)
+		}
+	}
+	for name := range cold {
+		if _, ok := job.Statements()[name]; !ok {
+			t.Errorf("there is no statement %s", name)
+		}
+	}
 }
 
 var (
@@ -133,8 +198,8 @@ func fill(t *testing.T, s *job.Store, n int) {
 			CASE WHEN i % 1000 = 0 THEN 1 ELSE 0 END, i, '{"v":1}', '{"v":1}', i FROM ` + numbers,
 		`INSERT INTO step (id, job, tenant, stage, queue, dlq, fifo, state, phase, emitted_at, input, output, created_at)
 			SELECT 'x' || i, 'j' || i, 'acme', 'publish', 'q-publish', 'd', 1, 'done', 0, i, '{"v":1}', '{"v":1}', i FROM ` + numbers,
-		`INSERT INTO attempt (id, step, job, emission, worker, outcome, due_at, claimed_at, lease_us, closed_at)
-			SELECT 'a' || i, 's' || i, 'j' || i, 1, 'w', 'done', i, i, 1, i FROM ` + numbers,
+		`INSERT INTO attempt (id, step, job, emission, worker, outcome, due_at, claimed_at, lease_us, closed_at, garbage)
+			SELECT 'a' || i, 's' || i, 'j' || i, 1, 'w', 'done', i, i, 1, i, CASE WHEN i % 100 = 1 THEN 1 ELSE 0 END FROM ` + numbers,
 		`INSERT INTO inbox (provider, event, effect, body, at) SELECT 'p', 'e' || i, 'e' || i, '{}', i FROM ` + numbers,
 		`INSERT INTO effect (id, step, name, state, at) SELECT 'e' || i, 's' || i, 'pay', 'done', i FROM ` + numbers,
 		`INSERT INTO await (effect, step, state) SELECT 'e' || i, 's' || i, 'settled' FROM ` + numbers,

@@ -1,15 +1,12 @@
 package job_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/job"
-	"github.com/stagefleet/stagefleet/pkg/outcome"
 )
 
 // Each of these interrupts a process after its effect has become hard to undo, and then asks the record.
@@ -104,7 +101,10 @@ func (f *fixture) soundWith(h *host) {
 }
 
 func TestAKillAtAnyPointOfAStepLosesAndDoublesNothing(t *testing.T) {
-	for _, point := range []string{pointReceived, pointClaimed, pointCalled, pointWorked, pointPublished, pointSent, pointMarked} {
+	for _, point := range []string{
+		pointReceived, pointCommitting + doingClaim, pointCommitted + doingClaim, pointClaimed, pointCalled, pointWorked,
+		pointCommitting + doingPublish, pointCommitted + doingPublish, pointPublished, pointSent, pointMarked,
+	} {
 		t.Run(point, func(t *testing.T) {
 			onBothWithHost(t, func(t *testing.T, f *fixture, h *host, url string) {
 				j := f.give(h, f.submission("talk"))
@@ -114,11 +114,7 @@ func TestAKillAtAnyPointOfAStepLosesAndDoublesNothing(t *testing.T) {
 				p.kill()
 				release()
 				f.age(time.Hour) // leases of steps and of outbox rows end
-				h.mu.Lock()
-				for _, m := range h.messages {
-					m.visible = time.Time{}
-				}
-				h.mu.Unlock()
+				h.show()
 				end := f.finish(h, j.ID)
 				if end.State != job.Completed || len(end.Steps) != 5 {
 					t.Fatalf("job %+v", end)
@@ -145,7 +141,6 @@ func TestAnEffectWhoseAnswerWasLostIsAskedForAgainUnderItsIdentifier(t *testing.
 		f.age(time.Hour)
 		h.mu.Lock()
 		h.messages[0].visible = time.Time{}
-		h.gate = nil
 		h.mu.Unlock()
 		h.ended(h.start("one", "heir", url))
 		if len(h.paid) != 1 {
@@ -209,64 +204,6 @@ func TestAFrozenOwnerOfAnOldVersionThawsIntoASupersededJob(t *testing.T) {
 	})
 }
 
-func TestAPublicationWhoseTransactionOpenedBeforeTheLeaseEndedIsStillJudgedByTheClock(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *fixture) {
-		f.submit(f.submission("talk"))
-		r := request(f.message("ingest"), "ingest")
-		r.Lease = 300 * time.Millisecond
-		c, err := f.s.Claim(f.ctx, r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		locked, let := make(chan struct{}), make(chan struct{})
-		held := make(chan error, 1)
-		go func() { held <- f.s.Hold(f.ctx, c.Step, locked, let) }()
-		<-locked
-		got := make(chan job.Published, 1)
-		go func() {
-			p, err := f.s.Publish(f.ctx, job.Publication{Claim: c, Next: next("transcribe")})
-			if err != nil {
-				t.Error(err)
-			}
-			got <- p
-		}()
-		<-time.After(400 * time.Millisecond)
-		close(let)
-		if err := <-held; err != nil {
-			t.Fatal(err)
-		}
-		if p := <-got; p.Accepted || p.Reason != job.ReasonLapsed {
-			t.Fatalf("published %+v after its lease", p)
-		}
-	})
-}
-
-func TestTheLastTwoPartsFinishingAtOnceInTwoProcessesJoinOnce(t *testing.T) {
-	onBothWithHost(t, func(t *testing.T, f *fixture, h *host, url string) {
-		j := f.submit(f.submission("talk"))
-		f.fanOut("ingest", 2)
-		f.hand(h)
-		reached, release := h.stop(pointWorked)
-		a, b := h.start("one", "a", url), h.start("one", "b", url)
-		h.wait(reached)
-		h.wait(reached)
-		release()
-		h.ended(a)
-		h.ended(b)
-		end := f.finish(h, j.ID)
-		joins := 0
-		for _, s := range end.Steps {
-			if s.Stage == "publish" {
-				joins++
-			}
-		}
-		if end.State != job.Completed || joins != 1 {
-			t.Fatalf("%d joins, job %s", joins, end.State)
-		}
-		f.soundWith(h)
-	})
-}
-
 func TestARelayKilledBetweenSendAndMarkSendsTwiceAndRunsOnce(t *testing.T) {
 	onBothWithHost(t, func(t *testing.T, f *fixture, h *host, url string) {
 		j, err := f.s.Submit(f.ctx, f.submission("talk"))
@@ -288,118 +225,5 @@ func TestARelayKilledBetweenSendAndMarkSendsTwiceAndRunsOnce(t *testing.T) {
 			t.Fatalf("job %+v", end)
 		}
 		f.soundWith(h)
-	})
-}
-
-func TestARedriveInterruptedAnywhereRevivesTheStepOnce(t *testing.T) {
-	for _, point := range []string{pointRedriven, pointSent, pointMarked} {
-		t.Run(point, func(t *testing.T) {
-			onBothWithHost(t, func(t *testing.T, f *fixture, h *host, url string) {
-				j := f.submit(f.submission("talk"))
-				f.end(f.claim("ingest"), outcome.Quarantine("bug", nil))
-				f.queues.take("dlq-ingest")
-				h.argument = j.ID
-				reached, release := h.stop(point)
-				p := h.start("redrive", "operator", url)
-				h.wait(reached)
-				p.kill()
-				release()
-				if err := f.s.Redrive(f.ctx, j.ID, "again"); !errors.Is(err, job.ErrEnded) {
-					t.Fatalf("second redrive: %v, want ErrEnded", err)
-				}
-				f.age(time.Hour)
-				if end := f.finish(h, j.ID); end.State != job.Completed || end.Recovered != 1 {
-					t.Fatalf("job %+v", end)
-				}
-				f.soundWith(h)
-			})
-		})
-	}
-}
-
-func TestARefundAttemptedTwiceIsPaidOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *fixture) {
-		j := f.submit(f.submission("talk"))
-		f.fanOut("ingest", 8)
-		errs := make(chan error, 8)
-		for _, m := range f.queues.take("q-compile") {
-			c := f.claimRow(m, "compile")
-			go func() {
-				v := outcome.Of(outcome.Quarantine("bug", nil))
-				_, err := f.s.End(f.ctx, job.Ending{Claim: c, Verdict: v, Action: outcome.Policy{}.Decide(v, 1, 0)})
-				errs <- err
-			}()
-		}
-		for range 8 {
-			if err := <-errs; err != nil {
-				t.Fatal(err)
-			}
-		}
-		f.state(j.ID, job.Failed)
-		if f.balance() != 0 {
-			t.Fatalf("balance %d", f.balance())
-		}
-		f.sound()
-	})
-}
-
-func TestAProviderEventFiveTimesInAnyOrderConverges(t *testing.T) {
-	orders := [][]string{{"receive", "park", "receive"}, {"park", "receive", "receive"}, {"receive", "receive", "park"}}
-	for i, order := range orders {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			onBoth(t, func(t *testing.T, f *fixture) {
-				f.submit(f.submission("talk"))
-				c := f.claim("ingest")
-				e := f.begin(c, "x")
-				event := job.Event{Provider: "p", ID: "e1", Effect: e.ID, Body: []byte(`{"n":1}`)}
-				for _, what := range order {
-					if what == "park" {
-						f.end(c, outcome.Await(e.ID, time.Now().Add(time.Hour)))
-						continue
-					}
-					f.receive(event)
-				}
-				for range 3 {
-					f.receive(event)
-				}
-				if c := f.claim("ingest"); string(c.Event) != `{"n":1}` {
-					t.Fatalf("event %s", c.Event)
-				}
-				if n, err := f.s.Int(f.ctx, "SELECT COUNT(*) FROM inbox"); err != nil || n != 1 {
-					t.Fatalf("%d inbox items, %v", n, err)
-				}
-			})
-		})
-	}
-}
-
-func TestParkAndCallbackAtOnceNeverMissEachOther(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *fixture) {
-		for i := range 20 {
-			f.submit(f.submission(fmt.Sprint("talk", i)))
-			c := f.claim("ingest")
-			e := f.begin(c, "x")
-			done := make(chan error, 2)
-			go func() {
-				_, err := f.s.Receive(f.ctx, job.Event{Provider: "p", ID: e.ID, Effect: e.ID, Body: []byte(`{}`)})
-				done <- err
-			}()
-			go func() {
-				v := outcome.Of(outcome.Await(e.ID, time.Now().Add(time.Hour)))
-				got, err := f.s.End(f.ctx, job.Ending{Claim: c, Verdict: v, Action: outcome.Policy{}.Decide(v, 1, 0)})
-				if err == nil {
-					err = f.s.Dispatch(context.WithoutCancel(f.ctx), f.queues, got.Outgoing)
-				}
-				done <- err
-			}()
-			for range 2 {
-				if err := <-done; err != nil {
-					t.Fatal(err)
-				}
-			}
-			f.pump(nil)
-			f.run("ingest", "")
-		}
-		f.sound()
 	})
 }
