@@ -168,7 +168,7 @@ func (c *chaos) unfinished(f *fixture) int {
 
 // settle lets the children finish.
 func (c *chaos) settle(f *fixture) {
-	for deadline := time.Now().Add(90 * time.Second); c.unfinished(f) > 0; {
+	for deadline := time.Now().Add(patience); c.unfinished(f) > 0; {
 		if time.Now().After(deadline) {
 			page, _, _ := f.s.Jobs(f.ctx, job.Filter{Tenant: "acme", State: job.Queued})
 			f.t.Fatalf("jobs do not end: %+v", page)

@@ -20,6 +20,8 @@ const (
 	childSocket = "FLEET_TEST_SOCKET"
 	childURL    = "FLEET_TEST_URL"
 	childName   = "FLEET_TEST_NAME"
+
+	childLeaseFor = "FLEET_TEST_LEASE"
 )
 
 // Points at which a child asks to go on.
@@ -54,10 +56,9 @@ const (
 	diceFail = iota
 	diceDefer
 	diceDrain
-	dicePlain  = 9
-	diceBug    = 20
-	diceRefuse = 21
-	diceAwait  = 22
+	dicePlain = 9
+	diceBug   = 20
+	diceAwait = 21
 )
 
 const childLease = 1500 * time.Millisecond
@@ -65,6 +66,7 @@ const childLease = 1500 * time.Millisecond
 type child struct {
 	ctx   context.Context
 	name  string
+	lease time.Duration
 	s     *job.Store
 	host  *rpc.Client
 	doing string // empty: its commits are no points
@@ -73,6 +75,10 @@ type child struct {
 func runChild(role string) int {
 	c := &child{ctx: context.Background(), name: os.Getenv(childName)}
 	var err error
+	if c.lease, err = time.ParseDuration(os.Getenv(childLeaseFor)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	if c.host, err = rpc.Dial("unix", os.Getenv(childSocket)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -201,7 +207,7 @@ func (c *child) workOnce() error {
 	c.at(pointReceived)
 	stage := m.Row.Queue[len("q-"):]
 	r := request(m.Row, stage)
-	r.Worker, r.Lease, r.MaxCrashes = c.name, childLease, 1000
+	r.Worker, r.Lease, r.MaxCrashes = c.name, c.lease, 1000
 	claim, err := c.claim(r)
 	if no, ok := errors.AsType[*job.ClaimRefused](err); ok {
 		return c.settle(m, no.Settle)
@@ -275,12 +281,11 @@ func (c *child) settle(m Received, s job.Settle) error {
 
 // ends are what dice other than of success stand for.
 var ends = map[int]func(effect string) error{
-	diceFail:   func(string) error { return errBoom },
-	diceDefer:  func(string) error { return outcome.Defer(5*time.Millisecond, "later") },
-	diceDrain:  func(string) error { return outcome.ErrDraining },
-	diceBug:    func(string) error { return outcome.Quarantine("bug", nil) },
-	diceRefuse: func(string) error { return outcome.Reject("bad", "Bad.") },
-	diceAwait:  func(effect string) error { return outcome.Await(effect, time.Now().Add(time.Hour)) },
+	diceFail:  func(string) error { return errBoom },
+	diceDefer: func(string) error { return outcome.Defer(5*time.Millisecond, "later") },
+	diceDrain: func(string) error { return outcome.ErrDraining },
+	diceBug:   func(string) error { return outcome.Quarantine("bug", nil) },
+	diceAwait: func(effect string) error { return outcome.Await(effect, time.Now().Add(time.Hour)) },
 }
 
 // handle is the stage's work: an effect that cannot be undone, now and then a failure, and an output.

@@ -163,7 +163,7 @@ func TestTheCommitterAndTheRelayMaySendTheSameRowsAtOnce(t *testing.T) {
 			t.Fatalf("%d messages and %d rows: the committer sends what it has, and marks nothing that is the relay's", n, f.unsent())
 		}
 		mark()
-		for deadline := time.Now().Add(20 * time.Second); f.unsent() > 0; {
+		for deadline := time.Now().Add(patience); f.unsent() > 0; {
 			if time.Now().After(deadline) {
 				t.Fatal("the relay marks nothing")
 			}

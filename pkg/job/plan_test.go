@@ -78,7 +78,6 @@ var hot = map[string][]any{
 	"end_effect":       {"e1", "s1", "x"},
 	"output_of_step":   {"s1"},
 	"send_failed":      {job.SentRows, 1, 1},
-	"outbox_lag":       {},
 	"open_queues":      {},
 	"open_steps":       {},
 	"collected":        {job.AccountRows},
@@ -115,6 +114,7 @@ var cold = map[string]string{
 	"import_waits": byKey, "lock_import": byKey, "refuse_pending_rows": byKey, "row_accepted": byKey, "row_refused": byKey,
 	"forget_events": hourly, "forget_keys": hourly, "forget_webhooks": hourly, "forget_workers": hourly, "drop_uploads": hourly,
 	"executions": "for a person: back through the attempts until there are enough", "newest_executions": "the newest so many attempts, by their key",
+	"outbox_lag": "the first thousand rows, by their index",
 }
 
 const (

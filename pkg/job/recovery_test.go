@@ -44,7 +44,7 @@ func (f *fixture) hand(h *host) {
 func (f *fixture) finish(h *host, id string) job.Job {
 	f.t.Helper()
 	g := &gateway{h}
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if j := f.job(id); j.State.Ended() {
 			return j
 		}

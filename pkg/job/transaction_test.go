@@ -18,7 +18,7 @@ import (
 // waiting waits until the child waits for a lock that somebody else holds.
 func (f *fixture) waiting(p *process) {
 	f.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !f.waits(p); {
+	for deadline := time.Now().Add(patience); !f.waits(p); {
 		if time.Now().After(deadline) {
 			f.t.Fatal("the child does not wait for a lock")
 		}
@@ -50,6 +50,10 @@ func (f *fixture) waits(p *process) bool {
 func TestAPublicationThatBeganBeforeItsLeaseEndedIsJudgedWhenItsTurnComes(t *testing.T) {
 	onBothWithHost(t, func(t *testing.T, f *fixture, h *host, url string) {
 		j := f.give(h, f.submission("talk"))
+		if f.s.Postgres() {
+			url += "&lock_timeout=30s"
+		}
+		h.lease = 5 * time.Second
 		reached, release := h.stop(pointWorked)
 		p := h.start("one", "slow", url)
 		h.wait(reached)
