@@ -1,22 +1,20 @@
 //go:build containers
 
-// Package docker_test runs the whole fleet in containers, from the images and the compose file of this folder, and does to
-// it what only containers show: a frozen worker, a stop by the container runtime, a database that restarts. It needs
-// Docker and the images (docker/images.sh); scripts/containers.sh provides both.
 package docker_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/testcontainers/testcontainers-go"
+
+	"github.com/moby/moby/client"
 
 	"github.com/stagefleet/stagefleet/demo/sample"
 	"github.com/stagefleet/stagefleet/pkg/api"
@@ -24,80 +22,43 @@ import (
 	"github.com/stagefleet/stagefleet/workers"
 )
 
-const (
-	addr    = "127.0.0.1:58080"
-	project = "stagefleet-test"
-)
-
-// run runs a program; its output is for whoever reads a failure.
-func run(ctx context.Context, words ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	cmd.Env = append(os.Environ(), "FLEET_ADDR="+addr)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("%s: %w\n%s", strings.Join(words, " "), err, out.String())
-	}
-	return strings.TrimSpace(out.String()), nil
-}
-
-// compose runs Docker Compose, in whichever of its two forms is installed.
-func compose(ctx context.Context, words ...string) (string, error) {
-	tool := []string{"docker", "compose"}
-	if _, err := run(ctx, "docker", "compose", "version"); err != nil {
-		tool = []string{"docker-compose"}
-	}
-	return run(ctx, slices.Concat(tool, []string{"-p", project, "-f", "compose.yaml"}, words)...)
-}
+// fleet is the one that all tests share; each leaves it whole.
+var fleet *composed
 
 func TestMain(m *testing.M) { os.Exit(all(m)) }
 
-func all(m *testing.M) int {
+func all(m *testing.M) (code int) {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
-	down := func() {
-		if _, err := compose(context.WithoutCancel(ctx), "down", "-v", "-t", "50"); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
+	// Nothing is pulled, and this process removes what it has made.
+	if err := os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true"); err != nil {
+		panic(err)
 	}
-	down() // what a killed run has left
-	if _, err := compose(ctx, "up", "-d"); err != nil {
+	var err error
+	if fleet, err = readCompose(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer down()
-	for {
-		err := api.NewClient(addr).Health(ctx)
-		if err == nil {
-			return m.Run()
+	defer func() {
+		if err := fleet.down(context.WithoutCancel(ctx)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
 		}
-		select {
-		case <-ctx.Done():
-			fmt.Fprintln(os.Stderr, "the fleet does not come up:", err)
-			return 1
-		case <-time.After(time.Second):
-		}
+	}()
+	if err := fleet.up(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
+	return m.Run()
 }
 
-// must runs a program that has to succeed.
-func must(t *testing.T, words ...string) string {
+func asked(t *testing.T) *api.Client {
 	t.Helper()
-	out, err := run(t.Context(), words...)
+	addr, err := fleet.addr(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out
-}
-
-// container is the first one of a service.
-func container(t *testing.T, service string) string {
-	t.Helper()
-	out, err := compose(t.Context(), "ps", "-q", service)
-	if err != nil || out == "" {
-		t.Fatalf("no container of %s: %v", service, err)
-	}
-	return strings.Fields(out)[0]
+	return api.NewClient(addr).WithKey(fleet.key)
 }
 
 var talk = sync.OnceValues(func() (string, error) {
@@ -124,20 +85,20 @@ func submit(t *testing.T, target string) job.Job {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	j, err := api.NewClient(addr).Submit(t.Context(), api.Request{Name: "talk.mp4", Target: target}, file)
+	j, err := asked(t).Submit(t.Context(), api.Request{Name: "talk.mp4", Target: target}, file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return j
 }
 
-// wait watches a job until it satisfies, or fails the test when it has ended or five minutes have passed.
-func wait(t *testing.T, id string, satisfies func(job.Job) bool) job.Job {
+// reaches watches a job until it satisfies, or fails the test when it has ended or five minutes have passed.
+func reaches(t *testing.T, id string, satisfies func(job.Job) bool) job.Job {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for {
-		j, err := api.NewClient(addr).Job(ctx, id)
+		j, err := asked(t).Job(ctx, id)
 		switch {
 		case err == nil && satisfies(j):
 			return j
@@ -161,68 +122,86 @@ func works(stage string) func(job.Job) bool {
 	}
 }
 
+// counted fails the test if any execution but a successful one has counted as an attempt.
+func counted(t *testing.T, j job.Job) {
+	t.Helper()
+	for _, s := range j.Steps {
+		if s.Attempts != 1 {
+			t.Errorf("%s: %d attempts, executions %+v", s.Stage, s.Attempts, s.History)
+		}
+	}
+}
+
+// daemon is the client for what testcontainers has no words for.
+func daemon(t *testing.T) client.APIClient {
+	t.Helper()
+	p, err := testcontainers.NewDockerProvider()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p.Client()
+}
+
 func TestARecordingGoesThroughEveryStageInContainers(t *testing.T) {
-	j := wait(t, submit(t, "whole").ID, completed)
+	j := reaches(t, submit(t, "whole").ID, completed)
 	for _, s := range workers.Stages {
 		if !slices.ContainsFunc(j.Steps, func(step job.Step) bool { return step.Stage == s.Name && step.State == job.Completed }) {
 			t.Errorf("%s had no part in it: %+v", s.Name, j.Steps)
 		}
 	}
-}
-
-func TestTheImagesSayThatTheyAreHealthy(t *testing.T) {
-	for _, service := range []string{"highlight", "compile", "server"} {
-		id := container(t, service)
-		for limit := time.Now().Add(time.Minute); ; {
-			state := must(t, "docker", "inspect", "-f", "{{.State.Health.Status}}", id)
-			if state == "healthy" {
-				break
-			}
-			if time.Now().After(limit) {
-				t.Fatalf("%s is %s: %s", service, state, must(t, "docker", "inspect", "-f", "{{json .State.Health}}", id))
-			}
-			<-time.After(time.Second)
-		}
-	}
+	counted(t, j)
 }
 
 func TestAStoppedWorkerDrainsAndItsWorkGoesOn(t *testing.T) {
 	j := submit(t, "stopped")
-	wait(t, j.ID, works("transcribe"))
-	id := container(t, "transcribe")
-	limit := int(workers.Stages.Scaled(1)[1].Durations.StopTimeout.Seconds())
+	reaches(t, j.ID, works("transcribe"))
+	ctr := fleet.running["transcribe"][0]
+	limit := fleet.services["transcribe"].StopGrace
 	start := time.Now()
-	must(t, "docker", "stop", "-t", fmt.Sprint(limit), id)
-	if took := time.Since(start); took > time.Duration(limit)*time.Second {
+	if err := ctr.Stop(t.Context(), &limit); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took > limit {
 		t.Errorf("killed after %v", took)
 	} else {
 		t.Logf("drained in %v", took.Round(100*time.Millisecond))
 	}
-	if code := must(t, "docker", "inspect", "-f", "{{.State.ExitCode}}", id); code != "0" {
-		t.Errorf("exit %s after a stop", code)
+	if state, err := ctr.State(t.Context()); err != nil || state.ExitCode != 0 {
+		t.Errorf("exit %+v after a stop, %v", state, err)
 	}
-	must(t, "docker", "start", id)
-	wait(t, j.ID, completed)
+	if err := ctr.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	counted(t, reaches(t, j.ID, completed))
 }
 
 func TestAFrozenWorkerLosesItsWorkToAnotherAndSpoilsNothing(t *testing.T) {
 	j := submit(t, "frozen")
-	wait(t, j.ID, works("transcribe"))
-	id := container(t, "transcribe")
-	must(t, "docker", "pause", id)
-	t.Cleanup(func() { _, _ = run(context.WithoutCancel(t.Context()), "docker", "unpause", id) })
-	if _, err := compose(t.Context(), "up", "-d", "--no-recreate", "--scale", "transcribe=2", "transcribe"); err != nil {
+	reaches(t, j.ID, works("transcribe"))
+	frozen, docker := fleet.running["transcribe"][0], daemon(t)
+	if _, err := docker.ContainerPause(t.Context(), frozen.ID, client.ContainerPauseOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	done := wait(t, j.ID, completed)
-	must(t, "docker", "unpause", id)
+	thaw := sync.OnceValue(func() error {
+		_, err := docker.ContainerUnpause(context.WithoutCancel(t.Context()), frozen.ID, client.ContainerUnpauseOptions{})
+		return err
+	})
+	defer func() { _ = thaw() }()
+	if _, err := fleet.start(t.Context(), "transcribe"); err != nil {
+		t.Fatal(err)
+	}
+	done := reaches(t, j.ID, completed)
+	if err := thaw(); err != nil {
+		t.Fatal(err)
+	}
 	for _, s := range done.Steps {
 		if s.Stage == "transcribe" && (s.Attempts != 1 || len(s.History) != 2) {
 			t.Errorf("attempts %d, executions %+v", s.Attempts, s.History)
 		}
 	}
-	wait(t, submit(t, "after the thaw").ID, completed)
-	if j := wait(t, j.ID, completed); j.Result == nil || done.Result == nil || *j.Result != *done.Result {
+	reaches(t, submit(t, "after the thaw").ID, completed)
+	if j := reaches(t, j.ID, completed); j.Result == nil || done.Result == nil || *j.Result != *done.Result {
 		t.Errorf("the thawed worker has changed the result: %+v, was %+v", j.Result, done.Result)
 	}
 }
@@ -232,9 +211,15 @@ func TestARestartOfTheDatabaseUnderLoadLosesNothing(t *testing.T) {
 	for i := range 3 {
 		ids = append(ids, submit(t, fmt.Sprintf("load %d", i)).ID)
 	}
-	wait(t, ids[0], works("transcribe"))
-	must(t, "docker", "restart", "-t", "30", container(t, "postgres"))
+	reaches(t, ids[0], works("transcribe"))
+	postgres, limit := fleet.running["postgres"][0], 30*time.Second
+	if err := postgres.Stop(t.Context(), &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	for _, id := range ids {
-		wait(t, id, completed)
+		reaches(t, id, completed)
 	}
 }

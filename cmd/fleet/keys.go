@@ -22,9 +22,9 @@ fleet then writes one for its own user into its state directory. Commands send t
 
 func newKeys(getenv func(string) string) *cobra.Command {
 	cmd := &cobra.Command{Use: "keys", Short: "Make, list, rotate and revoke API keys", Long: keysHelp, Args: usage(cobra.NoArgs),
-		Example: "  fleet keys create --tenant acme --scopes submit,view\n  fleet keys ls\n  fleet keys rotate ID --overlap 24h",
+		Example: "  fleet keys create --tenant acme --scopes submit,view\n  fleet keys ls\n  fleet keys rotate ID --overlap 24h\n  fleet keys first --database postgres://fleet@db/fleet",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	cmd.AddCommand(newKeysCreate(getenv), newKeysList(getenv), newKeysRotate(getenv), newKeysRevoke(getenv))
+	cmd.AddCommand(newKeysFirst(getenv), newKeysCreate(getenv), newKeysList(getenv), newKeysRotate(getenv), newKeysRevoke(getenv))
 	return cmd
 }
 

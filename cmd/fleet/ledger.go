@@ -97,6 +97,11 @@ type books struct {
 func (b *books) flags(cmd *cobra.Command, getenv func(string) string) {
 	b.client.flags(cmd, getenv)
 	cmd.Flags().StringVar(&b.database, "database", "", "change this record directly, sqlite:PATH or postgres://..., as for the first key")
+	aliasDatabase(cmd)
+}
+
+// aliasDatabase lets --db stand for --database.
+func aliasDatabase(cmd *cobra.Command) {
 	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "db" {
 			name = "database"
@@ -111,14 +116,19 @@ func (b *books) open(call func(ctx context.Context, l ledger) error) error {
 		return b.ask(func(ctx context.Context, fleet *api.Client) error { return call(ctx, fleet) })
 	}
 	ctx := context.Background()
-	store, err := job.Open(ctx, b.database, job.Options{})
+	return withRecord(ctx, b.database, func(store *job.Store) error { return call(ctx, record{store}) })
+}
+
+// withRecord opens a record for a call.
+func withRecord(ctx context.Context, database string, call func(*job.Store) error) error {
+	store, err := job.Open(ctx, database, job.Options{})
 	if errors.Is(err, job.ErrSchema) {
 		return fmt.Errorf("open the record: %w; fleet migrate --database does that", err)
 	}
 	if err != nil {
 		return fmt.Errorf("open the record: %w", err)
 	}
-	return errors.Join(call(ctx, record{store}), store.Close())
+	return errors.Join(call(store), store.Close())
 }
 
 // isLocal reports whether an address, host:port, is of this machine alone.

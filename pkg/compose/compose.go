@@ -19,13 +19,17 @@ import (
 // Env is the environment's name in the queue names of the containers.
 const Env = "containers"
 
-// Where the parts find each other. The server is in the host's network, so that its API is on the host's loopback
-// interface and other machines do not reach it; the ports that it needs are published there too, and only there.
+// Where the parts find each other. All have the network of the file; only the API is reachable from outside, on the host's
+// loopback interface unless FLEET_ADDR says otherwise, and it asks for a key.
 const (
-	postgresPort = "55432"
-	sqsPort      = "59324"
-	password     = "fleet" // of a database that only this machine reaches
+	apiPort  = "8080"
+	sqsPort  = "59324"
+	postgres = "postgres:5432"
+	password = "fleet" // of a database that only this network reaches
 )
+
+// KeyPath is where the service "key" keeps the operator's key, in a volume that no other service has.
+const KeyPath = "/data/key"
 
 type file struct {
 	Services map[string]service  `yaml:"services"`
@@ -35,7 +39,6 @@ type file struct {
 type service struct {
 	Image       string            `yaml:"image"`
 	Command     []string          `yaml:"command,omitempty,flow"`
-	NetworkMode string            `yaml:"network_mode,omitempty"`
 	Ports       []string          `yaml:"ports,omitempty"`
 	Environment map[string]string `yaml:"environment,omitempty"`
 	Volumes     []string          `yaml:"volumes,omitempty"`
@@ -58,7 +61,7 @@ func File(p stage.Pipeline) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := file{Services: surroundings(), Volumes: map[string]struct{}{"database": {}, "objects": {}, "queues": {}}}
+	f := file{Services: surroundings(), Volumes: map[string]struct{}{"database": {}, "key": {}, "objects": {}, "queues": {}}}
 	for _, s := range stages {
 		if f.Services[s.Name], err = workerOf(p, s); err != nil {
 			return nil, err
@@ -76,21 +79,26 @@ func File(p stage.Pipeline) ([]byte, error) {
 
 // surroundings are what the workers need. Nothing waits for another's health: who comes too early is started again.
 func surroundings() map[string]service {
-	fleet := func(command ...string) service {
-		return hardened(service{Image: "stagefleet/fleet", Command: command, Restart: "unless-stopped"})
+	fleet := func(restart string, command ...string) service {
+		return hardened(service{Image: "stagefleet/fleet", Command: command, Restart: restart})
 	}
-	queues := fleet("sqs", "--addr", "0.0.0.0:"+sqsPort, "--dir", "/data", "--env", Env)
-	queues.Ports, queues.Volumes, queues.Healthcheck = []string{"127.0.0.1:" + sqsPort + ":" + sqsPort}, []string{"queues:/data"}, map[string]bool{"disable": true}
-	migrate := fleet("migrate")
-	migrate.Restart, migrate.DependsOn, migrate.Healthcheck = "on-failure", []string{"postgres"}, map[string]bool{"disable": true}
-	migrate.Environment = map[string]string{worker.EnvDatabase: database("postgres:5432")}
-	server := fleet("serve")
-	server.NetworkMode, server.Volumes, server.DependsOn = "host", []string{"objects:/data"}, []string{"migrate", "queues"}
-	server.Environment = common("127.0.0.1:"+postgresPort, "127.0.0.1:"+sqsPort)
-	server.Environment[stage.EnvName], server.Environment["FLEET_ADDR"] = Env, "${FLEET_ADDR:-127.0.0.1:8080}"
-	return map[string]service{"queues": queues, "migrate": migrate, "server": server, "postgres": {
+	once := func(after string, command ...string) service {
+		s := fleet("on-failure", command...)
+		s.DependsOn, s.Healthcheck = []string{after}, map[string]bool{"disable": true}
+		s.Environment = map[string]string{worker.EnvDatabase: database()}
+		return s
+	}
+	key := once("migrate", "keys", "first", "--out", KeyPath)
+	key.Volumes = []string{"key:/data"}
+	queues := fleet("unless-stopped", "sqs", "--addr", "0.0.0.0:"+sqsPort, "--dir", "/data", "--env", Env)
+	queues.Volumes, queues.Healthcheck = []string{"queues:/data"}, map[string]bool{"disable": true}
+	server := fleet("unless-stopped", "serve", "--addr", "0.0.0.0:"+apiPort)
+	server.Ports, server.Volumes, server.DependsOn = []string{"${FLEET_ADDR:-127.0.0.1:8080}:" + apiPort}, []string{"objects:/data"}, []string{"key", "queues"}
+	server.Environment = common()
+	server.Environment[stage.EnvName] = Env
+	return map[string]service{"queues": queues, "migrate": once("postgres", "migrate"), "key": key, "server": server, "postgres": {
 		Image: "stagefleet/postgres", Environment: map[string]string{"POSTGRES_PASSWORD": password}, Restart: "unless-stopped",
-		Ports: []string{"127.0.0.1:" + postgresPort + ":5432"}, Volumes: []string{"database:/var/lib/postgresql/data"}, StopGrace: "30s",
+		Volumes: []string{"database:/var/lib/postgresql/data"}, StopGrace: "30s",
 	}}
 }
 
@@ -103,7 +111,7 @@ func workerOf(p stage.Pipeline, s stage.Stage) (service, error) {
 	if err != nil {
 		return service{}, err
 	}
-	env := common("postgres:5432", "queues:"+sqsPort)
+	env := common()
 	for _, v := range vars {
 		env[v.Name] = strings.ReplaceAll(v.Value, "$", "$$") // a lone one would be a variable of compose
 	}
@@ -119,13 +127,13 @@ func hardened(s service) service {
 	return s
 }
 
-func common(postgres, queues string) map[string]string {
+func common() map[string]string {
 	return map[string]string{
-		worker.EnvDatabase: database(postgres), worker.EnvBlob: "file:///data", "AWS_ENDPOINT_URL_SQS": "http://" + queues, "AWS_REGION": localsqs.DefaultRegion,
+		worker.EnvDatabase: database(), worker.EnvBlob: "file:///data", "AWS_ENDPOINT_URL_SQS": "http://queues:" + sqsPort, "AWS_REGION": localsqs.DefaultRegion,
 		"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_EC2_METADATA_DISABLED": "true",
 	}
 }
 
-func database(address string) string {
-	return "postgres://fleet:" + password + "@" + address + "/fleet?sslmode=disable"
+func database() string {
+	return "postgres://fleet:" + password + "@" + postgres + "/fleet?sslmode=disable"
 }

@@ -2,6 +2,7 @@ package compose_test
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,9 @@ var pipeline = stage.Pipeline{
 type file struct {
 	Services map[string]struct {
 		Environment map[string]string
+		NetworkMode string `yaml:"network_mode"`
+		Ports       []string
+		Volumes     []string
 		StopGrace   string   `yaml:"stop_grace_period"`
 		ReadOnly    bool     `yaml:"read_only"`
 		CapDrop     []string `yaml:"cap_drop"`
@@ -63,6 +67,25 @@ func TestAWorkerAcceptsTheSettingsThatTheFileGivesIt(t *testing.T) {
 	}
 	if got := f.Services["cut"].StopGrace; got != "1m40s" {
 		t.Errorf("killed after %s, want the manifest's stop timeout", got)
+	}
+}
+
+func TestOnlyTheAPIIsReachableAndOnlyFromThisMachine(t *testing.T) {
+	f := parsed(t)
+	for name, s := range f.Services {
+		if s.NetworkMode != "" {
+			t.Errorf("%s is in the network %s", name, s.NetworkMode)
+		}
+		want := []string(nil)
+		if name == "server" {
+			want = []string{"${FLEET_ADDR:-127.0.0.1:8080}:8080"}
+		}
+		if !slices.Equal(s.Ports, want) {
+			t.Errorf("%s publishes %v, want %v", name, s.Ports, want)
+		}
+		if name != "key" && slices.ContainsFunc(s.Volumes, func(v string) bool { return strings.HasPrefix(v, "key:") }) {
+			t.Errorf("%s can read the operator's key", name)
+		}
 	}
 }
 

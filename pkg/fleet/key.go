@@ -53,36 +53,65 @@ func (k *ownKey) afterFirst(ctx context.Context) error {
 	return err
 }
 
-// ensure leaves a valid key in the file, readable by its owner alone. The one that it replaces ends.
+// ensure leaves a valid key in the file.
 func (k *ownKey) ensure(ctx context.Context) error {
-	secret, err := os.ReadFile(k.path)
+	return keyFile(ctx, k.record, ownKeyName, 0, k.path)
+}
+
+// keyFile leaves a valid key in the file, readable by its owner alone. The one that it replaces ends.
+func keyFile(ctx context.Context, record *job.Store, name string, lifetime time.Duration, path string) error {
+	secret, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the key file: %w", err)
 	}
-	if _, err := k.record.CheckKey(ctx, strings.TrimSpace(string(secret))); err == nil || !errors.Is(err, job.ErrKey) {
+	if _, err := record.CheckKey(ctx, strings.TrimSpace(string(secret))); err == nil || !errors.Is(err, job.ErrKey) {
 		return err
 	}
+	return replaceKey(ctx, record, name, lifetime, func(secret string) error { return writeSecret(path, secret) })
+}
+
+// replaceKey makes the local operator's key of a name; once its secret is delivered, those of the same name end.
+func replaceKey(ctx context.Context, record *job.Store, name string, lifetime time.Duration, deliver func(secret string) error) error {
 	unlimited := true
-	if _, err := k.record.CreateAccount(ctx, api.Tenant, job.Limits{Unlimited: &unlimited}, ownKeyName); err != nil {
+	if _, err := record.CreateAccount(ctx, api.Tenant, job.Limits{Unlimited: &unlimited}, name); err != nil {
 		return err
 	}
-	older, err := k.record.Keys(ctx, api.Tenant)
+	older, err := record.Keys(ctx, api.Tenant)
 	if err != nil {
 		return err
 	}
-	key, err := k.record.CreateKey(ctx, job.KeyRequest{Tenant: api.Tenant, Name: ownKeyName, Scopes: job.AllScopes()}, ownKeyName)
+	key, err := record.CreateKey(ctx, job.KeyRequest{Tenant: api.Tenant, Name: name, Scopes: job.AllScopes(), Lifetime: lifetime}, name)
 	if err != nil {
 		return err
 	}
-	if err := writeSecret(k.path, key.Secret); err != nil {
+	if err := deliver(key.Secret); err != nil {
 		return err
 	}
 	for _, old := range older {
-		if old.Name == ownKeyName && old.RevokedAt == nil {
-			err = errors.Join(err, k.record.RevokeKey(ctx, old.ID, ownKeyName))
+		if old.Name == name && old.RevokedAt == nil {
+			err = errors.Join(err, record.RevokeKey(ctx, old.ID, name))
 		}
 	}
 	return err
+}
+
+// FirstKey is how the operator of a record gets in when no key is at hand: it belongs to the account local, which is opened,
+// may do everything and can be made again at any time, which ends the one before. Who can make it has the record's URL.
+type FirstKey struct {
+	Record   *job.Store
+	Lifetime time.Duration // zero: until it is replaced or revoked
+}
+
+const firstKeyName = "first key"
+
+// Deliver makes the key and hands its secret over.
+func (k FirstKey) Deliver(ctx context.Context, deliver func(secret string) error) error {
+	return replaceKey(ctx, k.Record, firstKeyName, k.Lifetime, deliver)
+}
+
+// Write leaves a valid key in the file, with mode 0600; one that is valid stays.
+func (k FirstKey) Write(ctx context.Context, path string) error {
+	return keyFile(ctx, k.Record, firstKeyName, k.Lifetime, path)
 }
 
 // writeSecret replaces a file by one that nobody else could ever read.

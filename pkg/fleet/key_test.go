@@ -65,7 +65,7 @@ func TestOthersReachAFleetOnlyOnceThereAreKeys(t *testing.T) {
 	state := t.TempDir()
 	open := local(t, state, "idle")
 	open.Addr = "0.0.0.0:0"
-	if err := open.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "fleet keys create") {
+	if err := open.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "fleet keys first") {
 		t.Errorf("without keys: %v", err)
 	}
 	record, err := job.Open(t.Context(), "sqlite:"+filepath.Join(state, "fleet.db"), job.Options{})

@@ -197,7 +197,7 @@ func (s Server) listen(ctx context.Context) (net.Listener, error) {
 			return nil, err
 		}
 		if !keys {
-			return nil, fmt.Errorf("address %s must be on the loopback interface, such as %s, until there are keys: fleet keys create makes one", s.Addr, DefaultAddr)
+			return nil, fmt.Errorf("address %s must be on the loopback interface, such as %s, until there are keys: fleet keys first --database makes one", s.Addr, DefaultAddr)
 		}
 	}
 	listener, err := net.Listen("tcp", s.Addr)

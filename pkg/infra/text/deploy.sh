@@ -1,38 +1,151 @@
 #!/bin/sh
 # {{.Generated}}
 #
-# Deploys one stack, or the stages' all. The shared stack's outputs are handed on to the others.
+# Deploys the stacks. Every step may be run again: what is as it should be stays. The first that fails ends the run with a
+# sentence; mend it and say the same again.
 #
 #   deploy.sh shared  Vpc=vpc-... Subnets=subnet-...,subnet-...  [more parameters of the stack]
 #   deploy.sh queues
+#   deploy.sh release TAG            schema, server and stages, in this order, from the images fleet-TAG and STAGE-TAG
 #   deploy.sh migrate IMAGE          brings the record's schema up to date, in a task of its own
+#   deploy.sh key                    makes the operator's first key, in a task like the last migration's, and shows it
 #   deploy.sh server  IMAGE          [parameters]
 #   deploy.sh stage NAME IMAGE       [parameters]
 #
 # IMAGE is a digest: REPOSITORY@sha256:... Set VPC and SUBNETS for all but shared and queues, AWS_REGION and AWS_PROFILE as
-# for the aws command, which it needs in version 2. PUBLIC_IP=ENABLED is for public subnets.
+# for the aws command, which it needs in version 2. PUBLIC_IP=ENABLED is for public subnets, CERTIFICATE=ARN gives a release's
+# server its load balancer. DRY_RUN=1 changes nothing: it shows what would be called, and asks only for what it must know.
 set -eu
 cd "$(dirname "$0")"
 env={{.Env}}
 
+fail() {
+	echo "deploy.sh: $*" >&2
+	exit 1
+}
+
+# change runs what changes something, or shows it.
+change() {
+	if [ -n "${DRY_RUN:-}" ]; then
+		echo "would run: $*" >&2
+	else
+		"$@"
+	fi
+}
+
 stack() {
 	name=$1
 	shift
-	aws cloudformation deploy --stack-name "stagefleet-$env-$name" --template-file "$name.yaml" \
+	echo "deploy.sh: stack stagefleet-$env-$name" >&2
+	change aws cloudformation deploy --stack-name "stagefleet-$env-$name" --template-file "$name.yaml" \
 		--capabilities CAPABILITY_IAM --no-fail-on-empty-changeset \
-		--tags app=stagefleet env="$env" ${1+--parameter-overrides "$@"}
+		--tags app=stagefleet env="$env" ${1+--parameter-overrides "$@"} ||
+		fail "the stack stagefleet-$env-$name was not deployed; its events say why: aws cloudformation describe-stack-events --stack-name stagefleet-$env-$name"
 }
 
+# output is what another stack says about itself.
 output() {
-	aws cloudformation describe-stacks --stack-name "stagefleet-$env-$1" --query "Stacks[0].Outputs[?OutputKey=='$2'].OutputValue" --output text
+	value=$(aws cloudformation describe-stacks --stack-name "stagefleet-$env-$1" --query "Stacks[0].Outputs[?OutputKey=='$2'].OutputValue" --output text) ||
+		fail "the stack stagefleet-$env-$1 cannot be read; is it deployed? (deploy.sh $1)"
+	case $value in
+	"" | None) fail "the stack stagefleet-$env-$1 has no output $2; deploy it again from these templates" ;;
+	esac
+	echo "$value"
 }
 
-# surroundings are the parameters that server and stages have in common.
+# image is the digest behind a tag of the fleet's repository.
+image() {
+	repository=$(output shared Repository)
+	digest=$(aws ecr describe-images --repository-name "${repository#*/}" --image-ids imageTag="$1" --query 'imageDetails[0].imageDigest' --output text) ||
+		fail "there is no image $repository:$1; push it first"
+	echo "$repository@$digest"
+}
+
+# service deploys a stack with the parameters that server and stages have in common.
 service() {
 	name=$1 image=$2
 	shift 2
-	stack "$name" Image="$image" Subnets="${SUBNETS:?is not set: subnets, comma-separated}" \
-		PublicIp="${PUBLIC_IP:-DISABLED}" SecurityGroup="$(output shared SecurityGroup)" DatabaseSecret="$(output shared DatabaseSecret)" "$@"
+	: "${SUBNETS:?is not set: subnets, comma-separated}"
+	group=$(output shared SecurityGroup)
+	secret=$(output shared DatabaseSecret)
+	stack "$name" Image="$image" Subnets="$SUBNETS" PublicIp="${PUBLIC_IP:-DISABLED}" SecurityGroup="$group" DatabaseSecret="$secret" "$@"
+}
+
+server() {
+	image=$1
+	shift
+	balancer=$(output shared LoadBalancerSecurityGroup)
+	service server "$image" Vpc="${VPC:?is not set}" LoadBalancerSecurityGroup="$balancer" "$@"
+}
+
+# task runs the fleet's image to its end, with the words that are given in place of "migrate", and prints the task's identifier.
+task() {
+	overrides='{}'
+	if [ $# -gt 0 ]; then
+		overrides="{\"containerOverrides\":[{\"name\":\"migrate\",\"command\":[$(printf '"%s",' "$@" | sed 's/,$//')]}]}"
+	fi
+	: "${SUBNETS:?is not set: subnets, comma-separated}"
+	definition=$(output migrate TaskDefinition)
+	group=$(output shared SecurityGroup)
+	arn=$(aws ecs run-task --cluster "stagefleet-$env" --launch-type FARGATE --task-definition "$definition" --overrides "$overrides" \
+		--network-configuration "awsvpcConfiguration={subnets=[$SUBNETS],securityGroups=[$group],assignPublicIp=${PUBLIC_IP:-DISABLED}}" \
+		--query 'tasks[0].taskArn' --output text) || fail "ECS refuses to run the task"
+	case $arn in
+	"" | None) fail "ECS has started no task: is there capacity, and do the subnets exist?" ;;
+	esac
+	aws ecs wait tasks-stopped --cluster "stagefleet-$env" --tasks "$arn" || fail "the task $arn does not end; look at it in the console"
+	code=$(aws ecs describe-tasks --cluster "stagefleet-$env" --tasks "$arn" --query 'tasks[0].containers[0].exitCode' --output text) ||
+		fail "the task $arn cannot be looked at"
+	[ "$code" = 0 ] || fail "the task ended with exit code $code; its words are in the log group /stagefleet/$env/migrate. Without a code it has not started: aws ecs describe-tasks --cluster stagefleet-$env --tasks $arn"
+	echo "${arn##*/}"
+}
+
+migrate() {
+	: "${SUBNETS:?is not set: subnets, comma-separated}"
+	secret=$(output shared DatabaseSecret)
+	stack migrate Image="$1" DatabaseSecret="$secret"
+	if [ -n "${DRY_RUN:-}" ]; then
+		echo "would run: a task that migrates the record" >&2
+		return
+	fi
+	id=$(task)
+	echo "deploy.sh: the schema is up to date (task $id)" >&2
+}
+
+# key shows the secret from the task's log. It has been written down there, so it is valid for a day only.
+key() {
+	if [ -n "${DRY_RUN:-}" ]; then
+		echo "would run: a task that makes the operator's first key" >&2
+		return
+	fi
+	id=$(task keys first --lifetime 24h)
+	for _ in 1 2 3 4 5 6; do
+		words=$(aws logs get-log-events --log-group-name "/stagefleet/$env/migrate" --log-stream-name "migrate/migrate/$id" --query 'events[].message' --output text | tr '\t' '\n') || words=""
+		secret=$(echo "$words" | grep '^fleet_' || true)
+		if [ -n "$secret" ]; then
+			echo "deploy.sh: the operator's key, valid for a day; make the lasting ones with it (fleet keys create)" >&2
+			echo "$secret"
+			return
+		fi
+		sleep 5
+	done
+	fail "the key was made, but is not yet in the log stream migrate/migrate/$id of /stagefleet/$env/migrate; look there"
+}
+
+release() {
+	tag=$1
+	# All images first: a release without one of them does not begin.
+	fleet=$(image "fleet-$tag")
+	for s in{{.Stages}}; do
+		image "$s-$tag" >/dev/null
+	done
+	migrate "$fleet"
+	server "$fleet" ${CERTIFICATE:+Certificate="$CERTIFICATE"}
+	for s in{{.Stages}}; do
+		digest=$(image "$s-$tag")
+		service "stage-$s" "$digest"
+	done
+	echo "deploy.sh: release $tag is deployed; fleet doctor compares the account with the manifest" >&2
 }
 
 case "${1:-}" in
@@ -40,31 +153,22 @@ shared)
 	shift
 	stack shared "$@"
 	;;
-queues)
-	stack queues
-	;;
+queues) stack queues ;;
+release) release "${2:?is missing: the tag of the images}" ;;
+migrate) migrate "${2:?is missing: the image of the server}" ;;
+key) key ;;
 server)
 	image=${2:?is missing: the image}
 	shift 2
-	service server "$image" Vpc="${VPC:?is not set}" LoadBalancerSecurityGroup="$(output shared LoadBalancerSecurityGroup)" "$@"
+	server "$image" "$@"
 	;;
 stage)
 	name=${2:?is missing: one of{{.Stages}}} image=${3:?is missing: the image}
 	shift 3
 	service "stage-$name" "$image" "$@"
 	;;
-migrate)
-	stack migrate Image="${2:?is missing: the image of the server}" DatabaseSecret="$(output shared DatabaseSecret)"
-	task=$(aws ecs run-task --cluster "stagefleet-$env" --launch-type FARGATE --task-definition "$(output migrate TaskDefinition)" \
-		--network-configuration "awsvpcConfiguration={subnets=[${SUBNETS:?is not set}],securityGroups=[$(output shared SecurityGroup)],assignPublicIp=${PUBLIC_IP:-DISABLED}}" \
-		--query 'tasks[0].taskArn' --output text)
-	aws ecs wait tasks-stopped --cluster "stagefleet-$env" --tasks "$task"
-	code=$(aws ecs describe-tasks --cluster "stagefleet-$env" --tasks "$task" --query 'tasks[0].containers[0].exitCode' --output text)
-	echo "migrate ended with exit code $code; its words are in the log group /stagefleet/$env/migrate"
-	[ "$code" = 0 ]
-	;;
 *)
-	sed -n '4,12s/^# \{0,1\}//p' "$0"
+	sed -n '4,18s/^# \{0,1\}//p' deploy.sh
 	exit 2
 	;;
 esac
