@@ -5,8 +5,6 @@ GOLANGCI     := build/tools/golangci-lint
 GOLANGCI_VER := v2.15.0
 SCRIPT       ?= demo/sample.txt
 
-COMPOSE      := $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose) -p stagefleet -f docker/compose.yaml
-
 .PHONY: test-containers images up-containers down-containers help setup build demo demo-baseline test recovery lint bench verify clean
 
 help: ## list the targets
@@ -54,12 +52,11 @@ test-containers: ## the fleet in containers: builds the images and tests them (i
 images: ## build the container images: fleet, postgres and one for each stage
 	./docker/images.sh
 
-up-containers: images ## run the whole fleet in containers; the API answers on 127.0.0.1:8080
-	$(COMPOSE) up -d
-	@echo 'The API answers at http://127.0.0.1:8080 in a moment: bin/fleet stages'
+up-containers: build images ## run the whole fleet in containers; the API answers on 127.0.0.1:8080 to a key that it leaves
+	@./docker/up.sh
 
 down-containers: ## stop the containers of up-containers; their volumes stay
-	$(COMPOSE) down
+	@./docker/up.sh down
 
 clean: ## remove what was built
 	rm -rf bin build

@@ -4,6 +4,7 @@
 # not answer, what docker/base.sh makes.
 set -eu
 cd "$(dirname "$0")/.."
+docker info >/dev/null 2>&1 || { echo "images.sh: Docker does not answer; install it (scripts/setup.sh containers) and start its daemon" >&2; exit 1; }
 if [ -z "${BASE:-}" ] || [ -z "${GO:-}" ]; then
 	if ! docker image inspect stagefleet/debian stagefleet/go >/dev/null 2>&1 &&
 		docker pull -q debian:bookworm-slim >/dev/null 2>&1 && docker pull -q golang:1.26-bookworm >/dev/null 2>&1; then
@@ -20,7 +21,13 @@ build() { # name, Dockerfile, further arguments
 		--build-arg "GOPROXY=$(go env GOPROXY)" -t "stagefleet/$name" "$@" . >/dev/null
 	docker image inspect --format "stagefleet/$name {{.Size}} bytes" "stagefleet/$name"
 }
-for name in ${*:-fleet postgres $(ls workers/*/main.go | cut -d/ -f2)}; do
+if [ $# = 0 ]; then
+	set -- fleet postgres
+	for main in workers/*/main.go; do
+		set -- "$@" "$(basename "$(dirname "$main")")"
+	done
+fi
+for name in "$@"; do
 	case $name in
 	fleet | postgres) build "$name" "$name.Dockerfile" ;;
 	*)

@@ -3,12 +3,19 @@
 set -eu
 cd "$(dirname "$0")/.."
 go mod tidy -diff
-unformatted=$(gofmt -l $(git ls-files '*.go'))
+unformatted=$(git ls-files -z '*.go' | xargs -0 gofmt -l)
 [ -z "$unformatted" ] || { echo "run gofmt on:"; echo "$unformatted"; exit 1; }
 for f in $(git ls-files 'workers/*/main.go'); do
 	n=$(wc -l <"$f")
 	[ "$n" -le 50 ] || { echo "$f has $n lines; a worker's main has at most 50"; exit 1; }
 done
+
+# The scripts, by shellcheck where there is one (scripts/setup.sh test installs it).
+if command -v shellcheck >/dev/null; then
+	git ls-files -z '*.sh' ':!pkg/infra/text' | xargs -0 shellcheck
+else
+	echo "shellcheck is not installed, so the scripts were not checked: scripts/setup.sh test"
+fi
 
 # deploy/ is what the manifest says.
 fresh=$(mktemp -d)

@@ -21,7 +21,7 @@ func (p plan) readme() ([]File, error) {
 		"Env": p.env, "Cluster": p.cluster(), "Parameter": control.ParameterName(p.env), "Stacks": stacks(templates), "Stages": p.rows(),
 		"Idle": lines(p.idle()), "IdleSum": dollars(sum(p.idle())), "Thousand": lines(p.thousand()), "ThousandSum": dollars(sum(p.thousand())),
 		"Prices": pricesOf, "Clips": clipsPerJob, "Checklist": checklist, "Alarms": p.alarmRows(), "LogDays": LogDays, "BackupDays": backupDays,
-		"Quotas": p.quotas(), "User": User, "Scratch": ScratchPath,
+		"Quotas": p.quotas(), "User": User, "Scratch": ScratchPath, "Port": apiPort,
 	}
 	filled, err := fill("README", string(text), data)
 	return []File{{"README.md", []byte(mark(filled))}}, err
