@@ -37,6 +37,8 @@ type Record interface {
 	Pauses(ctx context.Context) ([]job.PauseEntry, error)
 	Oldest(ctx context.Context) (map[string]time.Duration, error)
 	Retrying(ctx context.Context) (map[string]int64, error)
+	OldestDead(ctx context.Context) (map[string]time.Duration, error)
+	OutboxLag(ctx context.Context) (time.Duration, error)
 }
 
 // Stage is the state of one stage at one moment. Counts are SQS's approximate ones.
@@ -56,8 +58,6 @@ type Stage struct {
 	Slots            int     `json:"slots"`
 	// Alarms are those that ring, by name, of the ones that queues and record tell of; see Watch.
 	Alarms []string `json:"alarms"`
-
-	refused int // workers that ECS refuses to protect
 }
 
 // Admin looks at the stages of one manifest in one environment.
@@ -78,7 +78,7 @@ func New(pipeline stage.Pipeline, env string, queues Queues, record Record) (*Ad
 		return nil, fmt.Errorf("read the manifest: %w", err)
 	}
 	return &Admin{stages: stages, env: env, queues: queues, record: record,
-		watch: watch{samples: map[string][]stage.Sample{}, firing: map[string][]string{}}}, nil
+		watch: watch{samples: map[string][]stage.Sample{}, firing: map[string][]string{}, counted: map[string]counted{}}}, nil
 }
 
 // Count returns a queue's three approximate counts.
@@ -108,20 +108,21 @@ func count(ctx context.Context, queues Queues, queue string) (visible, inFlight,
 
 // Stages returns every stage in the order of the work.
 func (a *Admin) Stages(ctx context.Context) ([]Stage, error) {
-	list, err := a.look(ctx)
+	list, _, err := a.look(ctx)
 	for i := range list {
 		list[i].Alarms = a.alarms(list[i].Name)
 	}
 	return list, err
 }
 
-func (a *Admin) look(ctx context.Context) ([]Stage, error) {
+func (a *Admin) look(ctx context.Context) ([]Stage, []job.WorkerStatus, error) {
 	list := make([]Stage, len(a.stages))
 	for i, s := range a.stages {
 		list[i] = Stage{Name: s.Name, Queue: s.QueueName(a.env), Breaker: "closed"}
 	}
-	if err := a.fromRecord(ctx, list); err != nil {
-		return nil, err
+	workers, err := a.fromRecord(ctx, list)
+	if err != nil {
+		return nil, nil, err
 	}
 	counts, ctx := errgroup.WithContext(ctx)
 	counts.SetLimit(parallel)
@@ -136,26 +137,26 @@ func (a *Admin) look(ctx context.Context) ([]Stage, error) {
 			return err
 		})
 	}
-	return list, counts.Wait()
+	return list, workers, counts.Wait()
 }
 
-// fromRecord adds what workers and operators have said of the stages.
-func (a *Admin) fromRecord(ctx context.Context, list []Stage) error {
+// fromRecord adds what workers and operators have said of the stages, and returns the workers.
+func (a *Admin) fromRecord(ctx context.Context, list []Stage) ([]job.WorkerStatus, error) {
 	workers, err := a.record.Workers(ctx, WorkerAge)
 	if err != nil {
-		return fmt.Errorf("read the workers: %w", err)
+		return nil, fmt.Errorf("read the workers: %w", err)
 	}
 	pauses, err := a.record.Pauses(ctx)
 	if err != nil {
-		return fmt.Errorf("read the pauses: %w", err)
+		return nil, fmt.Errorf("read the pauses: %w", err)
 	}
 	oldest, err := a.record.Oldest(ctx)
 	if err != nil {
-		return fmt.Errorf("read the oldest work: %w", err)
+		return nil, fmt.Errorf("read the oldest work: %w", err)
 	}
 	retrying, err := a.record.Retrying(ctx)
 	if err != nil {
-		return fmt.Errorf("read what is tried again: %w", err)
+		return nil, fmt.Errorf("read what is tried again: %w", err)
 	}
 	for i := range list {
 		s := &list[i]
@@ -168,7 +169,7 @@ func (a *Admin) fromRecord(ctx context.Context, list []Stage) error {
 			s.add(w)
 		}
 	}
-	return nil
+	return workers, nil
 }
 
 // severity orders the states of a breaker.
@@ -181,7 +182,6 @@ func (s *Stage) add(w job.WorkerStatus) {
 	s.Workers++
 	s.Busy += w.Busy
 	s.Slots += w.Slots
-	s.addRefusal(w)
 	s.Paused = s.Paused || w.Paused
 	if severity[w.Breaker] > severity[s.Breaker] {
 		s.Breaker = w.Breaker

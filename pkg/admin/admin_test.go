@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/stagefleet/stagefleet/pkg/admin"
 	"github.com/stagefleet/stagefleet/pkg/job"
@@ -29,10 +32,13 @@ var pipeline = stage.Pipeline{
 
 // record is what workers and operators have said.
 type record struct {
+	sync.Mutex
 	workers []job.WorkerStatus
 	pauses  []job.PauseEntry
 	oldest  map[string]time.Duration
 	retries map[string]int64
+	dead    map[string]time.Duration
+	lag     time.Duration
 	err     error
 }
 
@@ -40,12 +46,34 @@ func (r *record) Workers(_ context.Context, age time.Duration) ([]job.WorkerStat
 	if age != admin.WorkerAge {
 		return nil, errors.New("asked for another age")
 	}
-	return r.workers, nil
+	return said(r, func() []job.WorkerStatus { return r.workers }), nil
 }
-func (r *record) Pauses(context.Context) ([]job.PauseEntry, error)         { return r.pauses, nil }
-func (r *record) Oldest(context.Context) (map[string]time.Duration, error) { return r.oldest, r.err }
+
+func (r *record) Pauses(context.Context) ([]job.PauseEntry, error) {
+	return said(r, func() []job.PauseEntry { return r.pauses }), nil
+}
+
+func (r *record) Oldest(context.Context) (map[string]time.Duration, error) {
+	r.Lock()
+	defer r.Unlock()
+	return r.oldest, r.err
+}
 
 func (r *record) Retrying(context.Context) (map[string]int64, error) { return r.retries, nil }
+
+func (r *record) OldestDead(context.Context) (map[string]time.Duration, error) {
+	return said(r, func() map[string]time.Duration { return r.dead }), nil
+}
+
+func (r *record) OutboxLag(context.Context) (time.Duration, error) {
+	return said(r, func() time.Duration { return r.lag }), nil
+}
+
+func said[T any](r *record, what func() T) T {
+	r.Lock()
+	defer r.Unlock()
+	return what()
+}
 
 // setup makes the queues of the pipeline on a server of the test's own.
 func setup(t *testing.T, r *record) (*admin.Admin, *sqs.Client) {
@@ -177,4 +205,19 @@ func TestAMessageMovesToItsDeadLetterQueueAfterTheManifestsReceives(t *testing.T
 func settle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// contextOf is one that the test ends.
+func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
+	t.Helper()
+	return context.WithCancel(t.Context())
+}
+
+// labelsOf are the values of a metric's labels, each after a space.
+func labelsOf(m *dto.Metric) string {
+	var b strings.Builder
+	for _, l := range m.GetLabel() {
+		b.WriteString(" " + l.GetValue())
+	}
+	return b.String()
 }

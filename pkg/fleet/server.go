@@ -89,7 +89,7 @@ func Serve(ctx context.Context, s Server) error {
 		"sweeper":    func() error { return operator.Letters.Run(ctx) },
 		"collector":  func() error { return operator.Collecting(ctx, s.collected, s.notCollected) },
 		"importer":   func() error { return imports.Run(ctx) },
-		"alarms":     func() error { return overview.Watch(ctx, s.Watch, s.unseen) },
+		"alarms":     func() error { return overview.Watch(ctx, s.Watch, s.ringing, s.unseen) },
 		"webhooks":   func() error { return s.reports(ctx) },
 	}
 	ended := make(chan error, len(parts))
@@ -116,6 +116,15 @@ func part(ctx context.Context, name string, err error) error {
 		return fmt.Errorf("run the %s: it ended by itself", name)
 	}
 	return nil
+}
+
+// ringing says which alarms ring now; the runbooks bear their names.
+func (s Server) ringing(of string, alarms []string) {
+	if len(alarms) == 0 {
+		s.Log.Info("no alarm rings any more", zap.String("stage", of))
+		return
+	}
+	s.Log.Warn("alarms ring", zap.String("stage", of), zap.Strings("alarms", alarms))
 }
 
 // unseen says that the alarms are as old as the last look that succeeded.

@@ -65,7 +65,7 @@ func (p plan) idle() []Cost {
 	metrics += metricMonth * float64(ownOf(true)+insightsMetrics)
 	return []Cost{
 		{"workers, the fewest of each stage", tasks},
-		{"server", hour(serverCPU, serverMemory) * hoursMonth},
+		{server, hour(serverCPU, serverMemory) * hoursMonth},
 		{"database, db.t4g.medium in one zone, with its disk", databaseHour*hoursMonth + databaseStorage*storageMonth},
 		{"polling the queues", calls},
 		{"alarms", alarms},
@@ -85,7 +85,7 @@ func metricsOf(s stage.Signal) float64 {
 func ownOf(server bool) int {
 	n := 0
 	for _, own := range stage.OwnMetrics {
-		if own.Server == server {
+		if own.Server == server && own.Name != "" {
 			n++
 		}
 	}

@@ -8,28 +8,49 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/stage"
 )
 
-// rules are the same alarms for a fleet that Prometheus watches: the server's /metrics for the queues, the workers'
-// for what only they know. What CloudWatch alone sees has no rule: the age of dead letters, and tasks that do not run.
+// rules are the same alarms for a fleet that Prometheus watches: the server's /metrics for queues and record, the workers'
+// for what only they know.
 func (p plan) rules() ([]File, error) {
 	var groups List
 	for _, s := range p.stages {
 		var rules List
-		for _, a := range s.Alarms() {
-			if expr := stageExpr(s, a); expr != "" {
-				rules = append(rules, prometheusRule(s.Name, a, expr))
+		for _, a := range append(s.Alarms(), s.Paused()) {
+			if a.Not[stage.Prometheus] == "" {
+				rules = append(rules, prometheusRule(s.Name, a, stageExpr(s, a)))
 			}
 		}
-		groups = append(groups, Map{{"name", "stagefleet-" + s.Name}, {"rules", rules}})
+		groups = append(groups, Map{{"name", "stagefleet-" + s.Name}, {"rules", append(rules, composites(s.Name, s.Broken(), s.Attention())...)}})
 	}
 	var rules List
 	for _, a := range stage.ServerAlarms() {
-		if own, ok := stage.OwnMetrics[a.Signal]; ok {
-			rules = append(rules, prometheusRule("server", a, often(fmt.Sprintf("max(%s) >= %g", own.Metric, a.Threshold), a)))
-		}
+		rules = append(rules, prometheusRule(server, a, serverExpr(a)))
 	}
-	groups = append(groups, Map{{"name", "stagefleet-server"}, {"rules", rules}})
+	groups = append(groups, Map{{"name", "stagefleet-" + server}, {"rules", append(rules, composites(server, stage.ServerBroken())...)}})
 	text, err := encode(Map{{"groups", groups}})
 	return []File{{"prometheus/rules.yaml", text}}, err
+}
+
+// server is the name of the server where stages have theirs.
+const server = "server"
+
+// composites ask which of the rules before them in the group ring.
+func composites(name string, all ...stage.Composite) List {
+	var rules List
+	for _, c := range all {
+		if c.Not[stage.Prometheus] != "" {
+			continue
+		}
+		var terms []string
+		for _, t := range c.Any {
+			var ringing []string
+			for _, alarm := range t {
+				ringing = append(ringing, fmt.Sprintf("max(ALERTS{alertname=%q,alertstate=\"firing\",stage=%q})", alertName(alarm), name))
+			}
+			terms = append(terms, "("+strings.Join(ringing, " and ")+")")
+		}
+		rules = append(rules, prometheusRule(name, stage.Alarm{Name: c.Name, Severity: c.Severity, Summary: c.Summary, Action: c.Action}, strings.Join(terms, " or ")))
+	}
+	return rules
 }
 
 func prometheusRule(name string, a stage.Alarm, expr string) Map {
@@ -43,10 +64,19 @@ func prometheusRule(name string, a stage.Alarm, expr string) Map {
 
 func alertName(alarm string) string { return "Stagefleet" + logical(alarm) }
 
-// stageExpr is the rule as a query, empty if Prometheus has not got the signal.
+// serverExpr is a rule of the server as a query. A server that does not run is one whose metric nobody has.
+func serverExpr(a stage.Alarm) string {
+	lag := stage.OwnMetrics[stage.SignalOutbox].Metric
+	if a.Signal == stage.SignalServer {
+		return often(fmt.Sprintf("absent(%s)", lag), a)
+	}
+	return often(fmt.Sprintf("max(%s) >= %g", stage.OwnMetrics[a.Signal].Metric, a.Threshold), a)
+}
+
+// stageExpr is the rule as a query.
 func stageExpr(s stage.Stage, a stage.Alarm) string {
 	expr := signalExpr(s, a)
-	if expr == "" || a.DuringPause {
+	if a.DuringPause {
 		return expr
 	}
 	return fmt.Sprintf("(%s) unless on() max(stagefleet_control_paused{stage=%q}) >= 1", expr, s.Name)
@@ -63,10 +93,14 @@ func signalExpr(s stage.Stage, a stage.Alarm) string {
 		return often(fmt.Sprintf("%s >= %g", messages("visible"), a.Threshold), a)
 	case stage.SignalAge:
 		return often(fmt.Sprintf("max(stagefleet_stage_oldest_age_seconds{stage=%q}) >= %g", s.Name, a.Threshold), a)
+	case stage.SignalDLQAge:
+		return often(fmt.Sprintf("max(stagefleet_stage_dead_age_seconds{stage=%q}) >= %g", s.Name, a.Threshold), a)
+	case stage.SignalMissing: // how many are desired only ECS knows; the fewest are
+		return often(fmt.Sprintf("%d - max(stagefleet_stage_workers{stage=%q}) >= %g", s.Profile.MinTasks, s.Name, a.Threshold), a)
 	case stage.SignalStalled:
 		window := promDuration(a.Window())
-		return fmt.Sprintf("min_over_time(%s[%s:1m]) >= %g unless on() sum(increase(stagefleet_pool_ends_total{pool=%q}[%s])) > 0",
-			messages("visible"), window, a.Threshold, s.Name, window)
+		return fmt.Sprintf("min_over_time(%s[%s:1m]) >= %g unless on() sum(increase(%s[%s])) > 0",
+			messages("visible"), window, a.Threshold, selector(stage.OwnMetrics[stage.SignalFinished], s.Name), window)
 	default:
 		return ownExpr(s, a)
 	}
@@ -74,12 +108,9 @@ func signalExpr(s stage.Stage, a stage.Alarm) string {
 
 // ownExpr is about what only workers know.
 func ownExpr(s stage.Stage, a stage.Alarm) string {
-	own, ok := stage.OwnMetrics[a.Signal]
-	switch {
-	case !ok:
-		return ""
-	case own.Counter:
-		return fmt.Sprintf("sum(increase(%s[%s])) >= %g", selector(own, s.Name), promDuration(a.Period), a.Threshold)
+	own := stage.OwnMetrics[a.Signal]
+	if own.Counter {
+		return often(fmt.Sprintf("sum(increase(%s[%s])) >= %g", selector(own, s.Name), promDuration(a.Period), a.Threshold), a)
 	}
 	return often(fmt.Sprintf("max(%s) >= %g", selector(own, s.Name), a.Threshold), a)
 }
@@ -100,6 +131,9 @@ func selector(own stage.Own, name string) string {
 
 // often is a comparison that must hold in Points of the last Of periods.
 func often(comparison string, a stage.Alarm) string {
+	if a.Of == 1 {
+		return comparison
+	}
 	return fmt.Sprintf("count_over_time((%s)[%s:%s]) >= %d", comparison, promDuration(a.Window()), promDuration(a.Period), a.Points)
 }
 

@@ -10,10 +10,28 @@ import (
 
 // Oldest returns, by stage, how long the oldest step that is due has waited for a worker. Stages without one are absent.
 func (s *Store) Oldest(ctx context.Context) (map[string]time.Duration, error) {
+	ages, err := s.ages(ctx, "oldest")
+	if err != nil {
+		return nil, fmt.Errorf("find the oldest steps: %w", err)
+	}
+	return ages, nil
+}
+
+// OldestDead returns, by stage, how long the step that died first of those that wait for a person has waited. Stages
+// without one are absent.
+func (s *Store) OldestDead(ctx context.Context) (map[string]time.Duration, error) {
+	ages, err := s.ages(ctx, "oldest_dead")
+	if err != nil {
+		return nil, fmt.Errorf("find the oldest dead steps: %w", err)
+	}
+	return ages, nil
+}
+
+func (s *Store) ages(ctx context.Context, name string) (map[string]time.Duration, error) {
 	var ages map[string]time.Duration
-	err := s.db.View(ctx, "oldest", func(tx *sqldb.Tx) error {
+	err := s.db.View(ctx, name, func(tx *sqldb.Tx) error {
 		ages = map[string]time.Duration{}
-		return tx.Query(ctx, q("oldest"), func(scan func(...any) error) error {
+		return tx.Query(ctx, q(name), func(scan func(...any) error) error {
 			var stage string
 			var age int64
 			err := scan(&stage, &age)
@@ -21,10 +39,7 @@ func (s *Store) Oldest(ctx context.Context) (map[string]time.Duration, error) {
 			return err
 		})
 	})
-	if err != nil {
-		return nil, fmt.Errorf("find the oldest steps: %w", err)
-	}
-	return ages, nil
+	return ages, err
 }
 
 // Retrying returns, by stage, how many steps wait for the time of their next try. Their messages are hidden in the queue

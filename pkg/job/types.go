@@ -205,4 +205,6 @@ type WorkerStatus struct {
 	Paused      bool      `json:"paused"`
 	Draining    bool      `json:"draining"`
 	Protection  string    `json:"protection"`
+	// Signals are what the worker says of itself for alarms, by package stage's names; what it counts, since it started.
+	Signals map[string]float64 `json:"signals,omitempty"`
 }

@@ -18,6 +18,7 @@ const (
 	SignalWaiting    Signal = "waiting"    // visible messages in the stage's queue
 	SignalAge        Signal = "age"        // seconds that the oldest message has waited
 	SignalStalled    Signal = "stalled"    // visible messages, in periods in which none was finished; else 0
+	SignalFinished   Signal = "finished"   // messages whose work has ended, in a period; no rule watches it, stalled is made of it
 	SignalBreaker    Signal = "breaker"    // 1 while the breaker of a worker is not closed
 	SignalStuck      Signal = "stuck"      // handlers that have not returned after the end of their context
 	SignalLost       Signal = "lost"       // executions that lost their lease, in a period
@@ -55,7 +56,22 @@ type Alarm struct {
 	DuringPause bool
 	// Summary says what the alarm means, Action what to do first.
 	Summary, Action string
+	// Not says in which outputs the rule does not come out, and why.
+	Not map[Output]string
 }
+
+// Output is a place where the rules are evaluated. Every rule comes out in all of them, but for those in its Not.
+type Output string
+
+// The outputs.
+const (
+	CloudWatch Output = "CloudWatch" // alarms of the templates
+	Local      Output = "server"     // the server's own evaluation, which needs neither: Firing and ServerFiring
+	Prometheus Output = "Prometheus" // alerting rules beside the templates
+)
+
+// Outputs returns every output.
+func Outputs() []Output { return []Output{CloudWatch, Local, Prometheus} }
 
 // Window is the time that the rule looks at.
 func (a Alarm) Window() time.Duration { return time.Duration(a.Of) * a.Period }
@@ -179,7 +195,8 @@ func (s Stage) deadAge() time.Duration {
 // Paused is the rule that says that a stage is paused. It tells nobody; it suppresses.
 func (s Stage) Paused() Alarm {
 	return Alarm{Name: AlarmPaused, Signal: SignalPaused, Threshold: 1, Period: time.Minute, Points: 1, Of: 2,
-		Summary: "the stage is paused or switched off", Action: "ask who paused it and why"}
+		Summary: "the stage is paused or switched off", Action: "ask who paused it and why",
+		Not: map[Output]string{Local: "a stage says by itself that it is paused", Prometheus: "each rule that a pause suppresses asks the metric itself"}}
 }
 
 // ServerAlarms returns the rules of the server.
@@ -190,7 +207,8 @@ func ServerAlarms() []Alarm {
 			Action:  "see whether the server runs and what it says of the relay"},
 		{Name: AlarmServer, Signal: SignalServer, Threshold: 1, Period: time.Minute, Points: 5, Of: 5,
 			Summary: "the server does not run: nothing can be submitted, and nothing is relayed or repaired",
-			Action:  "read why its last task stopped"},
+			Action:  "read why its last task stopped",
+			Not:     map[Output]string{Local: "a server that does not run evaluates nothing"}},
 	})
 }
 
@@ -203,6 +221,8 @@ type Composite struct {
 	Any             []Term
 	Severity        Severity
 	Summary, Action string
+	// Not says in which outputs the composite does not come out, and why.
+	Not map[Output]string
 }
 
 // Broken is the composite that pages: dead letters, a queue both deep and late, or one
@@ -217,7 +237,8 @@ func (s Stage) Broken() Composite {
 func (s Stage) Attention() Composite {
 	c := Composite{Name: AlarmAttention, Severity: Inform,
 		Summary: "an alarm of the stage rings that can wait until the morning",
-		Action:  "see which of its alarms ring, and follow the runbook of the first"}
+		Action:  "see which of its alarms ring, and follow the runbook of the first",
+		Not:     map[Output]string{Local: "each alarm that rings is listed", Prometheus: "each alert informs by itself: a rule can ask whether the stage is paused"}}
 	for _, a := range s.Alarms() {
 		if !a.DuringPause {
 			c.Any = append(c.Any, Term{a.Name})

@@ -3,7 +3,8 @@ package stage
 // Own is a metric that workers and server say themselves, for CloudWatch in the embedded
 // metric format and for Prometheus under /metrics.
 type Own struct {
-	// Name is the metric's name in CloudWatch, in the namespace Namespace.
+	// Name is the metric's name in CloudWatch, in the namespace Namespace; empty if it is
+	// not said there, because SQS says the same.
 	Name string
 	// Metric is the Prometheus metric that it is read from; Label and Values restrict it to
 	// series with one of these values. Values of several series are added.
@@ -22,7 +23,7 @@ type Own struct {
 // are Environment and Stage, "server" for the server.
 const Namespace = "Stagefleet"
 
-// OwnMetrics are the metrics behind the signals that SQS and ECS do not give.
+// OwnMetrics are the metrics behind the signals that workers and server give.
 var OwnMetrics = map[Signal]Own{
 	SignalBreaker:    {Name: "BreakerNotClosed", Metric: "stagefleet_breaker_state", StageLabel: "breaker"},
 	SignalStuck:      {Name: "StuckHandlers", Metric: "stagefleet_pool_stuck", StageLabel: "pool"},
@@ -30,5 +31,6 @@ var OwnMetrics = map[Signal]Own{
 	SignalRefused:    {Name: "ProtectionRefused", Metric: "stagefleet_protection_calls_total", Label: "result", Values: []string{"refused"}, Counter: true},
 	SignalQuarantine: {Name: "Quarantines", Metric: "stagefleet_pool_ends_total", Label: "end", Values: []string{"panic", "quarantine"}, StageLabel: "pool", Counter: true},
 	SignalPaused:     {Name: "Paused", Metric: "stagefleet_control_paused", StageLabel: "stage"},
+	SignalFinished:   {Metric: "stagefleet_pool_settle_calls_total", Label: "action", Values: []string{"delete"}, StageLabel: "pool", Counter: true},
 	SignalOutbox:     {Name: "OutboxLag", Metric: "fleet_job_outbox_lag_seconds", Server: true},
 }

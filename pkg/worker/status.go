@@ -2,11 +2,13 @@ package worker
 
 import (
 	"context"
+	"reflect"
 	"runtime/debug"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/stagefleet/stagefleet/pkg/internal/telemetry"
 	"github.com/stagefleet/stagefleet/pkg/job"
 )
 
@@ -55,7 +57,7 @@ func (s *service) keep(ctx context.Context, st job.WorkerStatus) {
 // receive alone changes all the time.
 func differs(a, b job.WorkerStatus) bool {
 	a.LastReceive, b.LastReceive = time.Time{}, time.Time{}
-	return a != b
+	return !reflect.DeepEqual(a, b)
 }
 
 func (s *service) status(started time.Time) job.WorkerStatus {
@@ -65,7 +67,21 @@ func (s *service) status(started time.Time) job.WorkerStatus {
 		ID: s.res.ID, Stage: s.res.Settings.Stage.Name, Version: version(), StartedAt: started,
 		LastReceive: p.LastReceive, Slots: p.Slots, Busy: p.Running,
 		Breaker: string(s.breaker.State()), Protection: string(s.protection.State()), Paused: paused,
+		Signals: s.signals(),
 	}
+}
+
+// signals are what the server's own evaluation of the alarms learns from this worker, by the names of package stage.
+func (s *service) signals() map[string]float64 {
+	values, err := telemetry.Signals(s.res.Metrics, false)
+	if err != nil {
+		s.res.Log.Debug("metrics not reported", zap.Error(err))
+	}
+	signals := make(map[string]float64, len(values))
+	for signal, value := range values {
+		signals[string(signal)] = value
+	}
+	return signals
 }
 
 // version is that of the module the binary was built from.

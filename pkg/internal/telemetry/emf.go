@@ -69,22 +69,18 @@ type named struct {
 }
 
 func (e *Emitter) emit(now time.Time) error {
-	families, err := e.Gatherer.Gather()
+	values, err := Signals(e.Gatherer, e.Server)
 	if err != nil {
-		return fmt.Errorf("gather metrics: %w", err)
+		return err
 	}
 	fields := map[string]any{"Environment": e.Env, "Stage": e.Stage}
 	var names []named
-	for _, signal := range slices.Sorted(maps.Keys(stage.OwnMetrics)) {
+	for _, signal := range slices.Sorted(maps.Keys(values)) {
 		own := stage.OwnMetrics[signal]
-		if own.Server != e.Server {
+		if own.Name == "" {
 			continue
 		}
-		value, ok := e.value(own, families)
-		if !ok {
-			continue
-		}
-		fields[own.Name] = value
+		fields[own.Name] = e.said(own, values[signal])
 		names = append(names, named{own.Name})
 	}
 	if len(names) == 0 {
@@ -99,27 +95,52 @@ func (e *Emitter) emit(now time.Time) error {
 	return err
 }
 
-// value adds up the series that count. A counter says by how much it has grown since it was said last.
-func (e *Emitter) value(own stage.Own, families []*dto.MetricFamily) (float64, bool) {
-	i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == own.Metric })
-	if i < 0 {
-		return 0, own.Counter // a counter of which nothing was counted yet has no series
-	}
-	var sum float64
-	for _, m := range families[i].GetMetric() {
-		if counts(own, m) {
-			sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
-		}
-	}
+// said is what a line says: of a counter by how much it has grown since it was said last.
+func (e *Emitter) said(own stage.Own, value float64) float64 {
 	if !own.Counter {
-		return sum, !math.IsNaN(sum)
+		return value
 	}
 	if e.last == nil {
 		e.last = map[string]float64{}
 	}
-	grown := sum - e.last[own.Name]
-	e.last[own.Name] = sum
-	return grown, true
+	grown := value - e.last[own.Name]
+	e.last[own.Name] = value
+	return grown
+}
+
+// Signals returns the values of the metrics behind alarms that the server, or else a worker, says itself: of each the sum of
+// the series that count. A signal that has no value is absent.
+func Signals(from prometheus.Gatherer, server bool) (map[stage.Signal]float64, error) {
+	families, err := from.Gather()
+	if err != nil {
+		return nil, fmt.Errorf("gather metrics: %w", err)
+	}
+	values := map[stage.Signal]float64{}
+	for signal, own := range stage.OwnMetrics {
+		if own.Server != server {
+			continue
+		}
+		i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == own.Metric })
+		switch {
+		case i >= 0:
+			if sum := sumOf(own, families[i].GetMetric()); !math.IsNaN(sum) {
+				values[signal] = sum
+			}
+		case own.Counter:
+			values[signal] = 0 // a counter of which nothing was counted yet has no series
+		}
+	}
+	return values, nil
+}
+
+func sumOf(own stage.Own, series []*dto.Metric) float64 {
+	sum := 0.0
+	for _, m := range series {
+		if counts(own, m) {
+			sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	return sum
 }
 
 func counts(own stage.Own, m *dto.Metric) bool {
