@@ -22,6 +22,13 @@ const (
 	dialKeepAlive = 30 * time.Second
 )
 
+// One system call takes in the reply of a receive, which is ten times a message, and one sends ten receipts; the defaults of net/http
+// are 4 KiB.
+const (
+	readBuffer  = 32 << 10
+	writeBuffer = 16 << 10
+)
+
 // Transport returns a new transport with its own connection pool. It sets no limit on how long a reply may take: long
 // polls are bounded by their contexts.
 func Transport() http.RoundTripper {
@@ -37,7 +44,11 @@ func tune(t *http.Transport) {
 	t.MaxIdleConnsPerHost = idlePerHost
 	t.IdleConnTimeout = idleTimeout
 	t.TLSHandshakeTimeout = tlsTimeout
+	t.ReadBufferSize, t.WriteBufferSize = readBuffer, writeBuffer
 }
+
+// maxKnown is the most that is set aside on a promise; the largest request of SQS is 1 MiB and its frame.
+const maxKnown = 2 << 20
 
 // ownBody gives each request its own copy of the body.
 type ownBody struct{ next *http.Transport }
@@ -46,15 +57,25 @@ func (t ownBody) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return t.next.RoundTrip(r)
 	}
-	body, err := io.ReadAll(r.Body)
+	body, err := read(r)
 	if err = errors.Join(err, r.Body.Close()); err != nil {
 		return nil, fmt.Errorf("copy request body: %w", err)
 	}
-	own := r.Clone(r.Context())
+	own := r.WithContext(r.Context()) // the header is shared: a transport changes none
 	own.Body = io.NopCloser(bytes.NewReader(body))
 	own.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	own.ContentLength = int64(len(body))
 	return t.next.RoundTrip(own)
+}
+
+// read reads the whole body, into memory of its size where that is known.
+func read(r *http.Request) ([]byte, error) {
+	if r.ContentLength <= 0 || r.ContentLength > maxKnown {
+		return io.ReadAll(r.Body)
+	}
+	buf := bytes.NewBuffer(make([]byte, 0, r.ContentLength+bytes.MinRead)) // with the room in which ReadFrom looks for the end
+	_, err := buf.ReadFrom(r.Body)
+	return buf.Bytes(), err
 }
 
 // CloseIdleConnections lets http.Client.CloseIdleConnections reach the pool.
