@@ -126,8 +126,10 @@ func TestFlipsAreSeenWithinThePollAndItsJitter(t *testing.T) {
 				s.want("")
 				s.set(flip.on)
 				settle(15*time.Second - 1)
-				s.want("")
+				s.want("") // not before the next look
 				settle(3*time.Second + 1)
+				s.want(flip.reason)
+				settle(time.Hour)
 				s.want(flip.reason)
 				changed := s.Changed()
 				s.set(flip.off)
