@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,6 +100,12 @@ func (c Config) Validate() error {
 	}
 	if c.Handler == nil {
 		return fmt.Errorf("Handler is nil, must be set")
+	}
+	if i := slices.IndexFunc(c.Middleware, func(m Middleware) bool { return m == nil }); i >= 0 {
+		return fmt.Errorf("Middleware[%d] is nil, must be set", i)
+	}
+	if i := slices.Index(c.Gates, nil); i >= 0 {
+		return fmt.Errorf("Gates[%d] is nil, must be set", i)
 	}
 	c = c.withDefaults()
 	if err := c.Policy.Validate(); err != nil {

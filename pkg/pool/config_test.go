@@ -19,6 +19,9 @@ func TestConfigThatCannotWorkIsRefusedByFieldValueAndBound(t *testing.T) {
 	}{
 		"no queue":                     {func(c *pool.Config) { c.QueueURL = "" }, "QueueURL is empty"},
 		"no handler":                   {func(c *pool.Config) { c.Handler = nil }, "Handler is nil"},
+		"middleware that is none":      {func(c *pool.Config) { c.Middleware = []pool.Middleware{nil} }, "Middleware[0] is nil"},
+		"gate that is none":            {func(c *pool.Config) { c.Gates = []pool.Gate{nil} }, "Gates[0] is nil"},
+		"no client":                    {func(*pool.Config) {}, "SQS is nil"},
 		"policy":                       {func(c *pool.Config) { c.Policy.MaxAttempts = -1 }, "Policy.MaxAttempts is -1"},
 		"visibility of a second":       {func(c *pool.Config) { c.Visibility = time.Second }, "Visibility is 1s, must be between 2s and 12h0m0s"},
 		"visibility beyond SQS":        {func(c *pool.Config) { c.Visibility = 13 * time.Hour }, "Visibility is 13h0m0s"},

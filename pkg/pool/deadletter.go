@@ -2,18 +2,22 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"strconv"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
 	"go.uber.org/zap"
 
 	"github.com/stagefleet/stagefleet/pkg/outcome"
 )
 
-// Attributes of a dead-letter copy, beside those of the message itself. Where SQS's ten do not suffice, the last are left out.
+// Attributes of a dead-letter copy, beside those of the message itself. Where SQS's ten do not suffice, the last are left out;
+// where the body leaves no room for them, all are.
 const (
 	AttributeClass    = "dead-class"    // the kind of package outcome
 	AttributeReason   = "dead-reason"   // the settlement's reason
@@ -33,8 +37,12 @@ func (p *Pool) bury(h *held, s Settlement, v outcome.Verdict) Settlement {
 	}
 	ctx, cancel := context.WithTimeout(p.settling, slowestCall)
 	defer cancel()
-	_, err := p.sqs.SendMessage(ctx, p.deadLetter(h, s, v), p.settleOpts...)
-	p.metrics.deadLetters.Inc()
+	in := p.deadLetter(h, s, v)
+	err := p.sendDead(ctx, in)
+	if tooLong(err) { // a body near SQS's limit leaves no room: rather the message without its story than neither
+		in.MessageAttributes = h.msg.Attributes
+		err = p.sendDead(ctx, in)
+	}
 	if err != nil {
 		p.metrics.settleFailed(DeadLetter, false, err)
 		p.cfg.Log.Error("dead letter not sent, message kept", append(p.fields(h), errorType(err))...)
@@ -42,6 +50,18 @@ func (p *Pool) bury(h *held, s Settlement, v outcome.Verdict) Settlement {
 	}
 	p.cfg.Log.Error("message dead-lettered", append(p.fields(h), zap.String("reason", s.Reason), zap.String("cause", v.Reason))...)
 	return Settlement{Action: Delete, Reason: s.Reason}
+}
+
+func (p *Pool) sendDead(ctx context.Context, in *sqs.SendMessageInput) error {
+	p.metrics.deadLetters.Inc()
+	_, err := p.sqs.SendMessage(ctx, in, p.settleOpts...)
+	return err
+}
+
+// tooLong tells whether SQS does not take the message as it is. It has no code of its own for one that is too long.
+func tooLong(err error) bool {
+	api, ok := errors.AsType[smithy.APIError](err)
+	return ok && strings.HasPrefix(api.ErrorCode(), "InvalidParameterValue")
 }
 
 func (p *Pool) deadLetter(h *held, s Settlement, v outcome.Verdict) *sqs.SendMessageInput {

@@ -97,12 +97,12 @@ func (p *Pool) addPoller() {
 	p.pollers.put(struct{}{})
 }
 
-// reserve takes slots for one receive, with the permission of every gate. The first poller waits for them; for an extra one, and at
-// the end of the intake, 0 means go.
+// reserve takes slots for one receive, with the permission of every gate. The first poller waits for them; an extra one waits only as
+// long as a batch of them may take to gather. For it, and at the end of the intake, 0 means go.
 func (p *Pool) reserve(first bool) (int, *pass) {
-	gathered := false
+	waited := false
 	for p.intake.Err() == nil {
-		n, reason := p.takeSlots(gathered)
+		n, reason := p.takeSlots(first && waited)
 		if n > 0 {
 			granted, owed, refusal := p.admit(n)
 			p.takeBack(n-granted, !first)
@@ -113,10 +113,14 @@ func (p *Pool) reserve(first bool) (int, *pass) {
 			reason = refusal
 		}
 		p.waitsFor(first, reason)
-		if !first {
+		switch {
+		case first:
+			waited = p.awaitSlots(n == 0 && !waited)
+		case n > 0 || waited:
 			return 0, nil
+		default:
+			waited = sleep(p.intake, gatherSlots)
 		}
-		gathered = p.awaitSlots(n == 0 && !gathered)
 	}
 	return 0, nil
 }

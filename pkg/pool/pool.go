@@ -73,6 +73,9 @@ func New(sqs SQS, cfg Config) (*Pool, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure pool: %w", err)
 	}
+	if sqs == nil {
+		return nil, errors.New("configure pool: SQS is nil, must be a client")
+	}
 	cfg = cfg.withDefaults()
 	p := &Pool{
 		sqs: sqs, cfg: cfg, handler: cfg.Handler, ledger: cfg.Ledger,

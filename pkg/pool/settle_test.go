@@ -3,6 +3,7 @@ package pool_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -282,6 +283,20 @@ func TestDeadLetterOfAMessageWithTenAttributesIsSentAllTheSame(t *testing.T) {
 		r.wantCounts(0, 0, 1)
 		if m := r.peek(r.dlq)[0]; len(m.MessageAttributes) != 10 || *m.MessageAttributes[pool.AttributeReason].StringValue != "why" {
 			t.Errorf("attributes %v, want the nine and the reason", m.MessageAttributes)
+		}
+	})
+}
+
+func TestDeadLetterOfTheLongestBodyIsSentWithoutItsStory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "q", nil)
+		r.send(strings.Repeat("x", 1<<20))
+		r.run(pool.Config{Handler: func(context.Context, pool.Message) error { return outcome.Quarantine("why", nil) }})
+		settle(time.Second)
+		r.wantCounts(0, 0, 1)
+		if m := r.peek(r.dlq)[0]; len(*m.Body) != 1<<20 || len(m.MessageAttributes) != 0 {
+			t.Errorf("dead letter of %d bytes with %v", len(*m.Body), m.MessageAttributes)
 		}
 	})
 }
