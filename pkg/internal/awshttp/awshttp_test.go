@@ -165,3 +165,32 @@ func TestBodyErrorsReachTheCaller(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestRequestsArriveWholeWhateverTheirPromise(t *testing.T) {
+	const text = `{"QueueUrl":"q"}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+	}))
+	defer server.Close()
+	transport := awshttp.Transport()
+	defer transport.(interface{ CloseIdleConnections() }).CloseIdleConnections()
+	for name, promise := range map[string]int64{"its length": int64(len(text)), "none": -1, "more than there is": 1 << 20, "more than may be set aside": 1 << 40} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, io.NopCloser(strings.NewReader(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ContentLength = promise
+		resp, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || string(got) != text {
+			t.Errorf("%s: %q arrived, %v", name, got, err)
+		}
+		if r.ContentLength != promise || r.Body == nil {
+			t.Errorf("%s: the caller's request was changed", name)
+		}
+	}
+}
