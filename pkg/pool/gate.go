@@ -20,6 +20,7 @@ const (
 	reasonStuck    = "handlers_stuck"
 	reasonCapacity = "capacity"
 	reasonDraining = "draining"
+	reasonDone     = "done_before" // of a message that is not started
 )
 
 // storeGate is closed from a claim that failed until a ping succeeds.

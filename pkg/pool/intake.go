@@ -70,7 +70,9 @@ func (p *Pool) poll(first bool) {
 			return
 		}
 		if full {
+			p.mu.Lock()
 			p.addPoller()
+			p.mu.Unlock()
 		}
 	}
 }
@@ -86,10 +88,9 @@ func (p *Pool) pollerGone() {
 	}
 }
 
-// addPoller starts one more while receives keep coming back full and a full batch of slots is free.
+// addPoller starts one more while receives keep coming back full and a full batch of slots is free. It is called after a receive and
+// as slots come free, for an extra poller goes when it finds too few. It runs under mu.
 func (p *Pool) addPoller() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.in.streak < 2 || p.in.pollers >= maxPollers || p.in.free < p.batch || p.intake.Err() != nil {
 		return
 	}
@@ -97,12 +98,12 @@ func (p *Pool) addPoller() {
 	p.pollers.put(struct{}{})
 }
 
-// reserve takes slots for one receive, with the permission of every gate. The first poller waits for them; an extra one waits only as
-// long as a batch of them may take to gather. For it, and at the end of the intake, 0 means go.
+// reserve takes slots for one receive, with the permission of every gate. The first poller waits for them; for an extra one, and at
+// the end of the intake, 0 means go.
 func (p *Pool) reserve(first bool) (int, *pass) {
-	waited := false
+	gathered := false
 	for p.intake.Err() == nil {
-		n, reason := p.takeSlots(first && waited)
+		n, reason := p.takeSlots(gathered)
 		if n > 0 {
 			granted, owed, refusal := p.admit(n)
 			p.takeBack(n-granted, !first)
@@ -113,14 +114,10 @@ func (p *Pool) reserve(first bool) (int, *pass) {
 			reason = refusal
 		}
 		p.waitsFor(first, reason)
-		switch {
-		case first:
-			waited = p.awaitSlots(n == 0 && !waited)
-		case n > 0 || waited:
+		if !first {
 			return 0, nil
-		default:
-			waited = sleep(p.intake, gatherSlots)
 		}
+		gathered = p.awaitSlots(n == 0 && !gathered)
 	}
 	return 0, nil
 }

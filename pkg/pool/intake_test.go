@@ -77,6 +77,29 @@ func TestBacklogIsPolledInParallelUpToEight(t *testing.T) {
 	})
 }
 
+func TestEightPollsStayUnderWayWhileABacklogLasts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "q", nil)
+		r.fail(func(call) error {
+			pause(10 * time.Millisecond)
+			return nil
+		})
+		r.sendN(8000)
+		r.run(pool.Config{Slots: 100})
+		settle(10 * time.Second)
+		r.wantCounts(0, 0, 0)
+		deletes := r.moments("delete")
+		// 8,000 messages are a hundred rounds of eight polls; three rounds are for finding out that there is a backlog, one for the last delete.
+		if last := deletes[len(deletes)-1]; last > 1050*time.Millisecond {
+			t.Errorf("the backlog was worked off at %v, want 1.05 s at most", last)
+		}
+		if n := len(r.made("receive")); n > 800+8+1 {
+			t.Errorf("%d receives, want ten messages in each", n)
+		}
+	})
+}
+
 func TestCallsPerMessageStayLow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

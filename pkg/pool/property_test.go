@@ -35,6 +35,7 @@ type event struct {
 // chaos is one random history, drawn before it is played.
 type chaos struct {
 	fifo     bool
+	bare     bool // without a record
 	groups   int
 	slots    int
 	messages [][]act // per message, per execution; then ok
@@ -60,6 +61,7 @@ func drawChaos(t *rapid.T) chaos {
 	})
 	return chaos{
 		fifo:     rapid.Bool().Draw(t, "fifo"),
+		bare:     rapid.Bool().Draw(t, "bare"),
 		groups:   rapid.IntRange(1, 4).Draw(t, "groups"),
 		slots:    rapid.IntRange(1, 12).Draw(t, "slots"),
 		messages: rapid.SliceOfN(rapid.SliceOfN(acts, 0, 4), 1, 25).Draw(t, "messages"),
@@ -92,6 +94,8 @@ type world struct {
 	runs   map[int]int             // executions per message
 	live   map[int]context.Context // of the execution that is under way
 	index  map[string]int          // message id to its number, as they start
+	last   map[int]int             // per group, the number that started last
+	ended  map[int]bool            // by a handler, for good
 	faults []string
 }
 
@@ -106,7 +110,7 @@ func play(t *testing.T, c chaos) []string {
 	if c.fifo {
 		name = "q.fifo"
 	}
-	w := &world{rig: newRig(t, name, nil), chaos: c, book: newBook(30 * time.Second), runs: map[int]int{}, live: map[int]context.Context{}, index: map[string]int{}}
+	w := &world{rig: newRig(t, name, nil), chaos: c, book: newBook(30 * time.Second), runs: map[int]int{}, live: map[int]context.Context{}, index: map[string]int{}, last: map[int]int{}, ended: map[int]bool{}}
 	w.book.policy = outcome.Policy{Waits: []time.Duration{10 * time.Second}}
 	for i := range c.messages {
 		w.send(fmt.Sprintf("g%d:%d", i%c.groups, i))
@@ -156,10 +160,14 @@ type mortal struct {
 func (w *world) hire() *mortal {
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &mortal{rig: w.rig, book: w.book, w: w, registry: prometheus.NewRegistry(), cancel: cancel, done: make(chan struct{})}
-	p, err := pool.New(faulty{m}, pool.Config{
-		QueueURL: w.queue, DeadLetterURL: w.dlq, Slots: w.slots, MaxStuck: 100, Ledger: flaky{m}, Metrics: m.registry, Handler: m.handle,
+	cfg := pool.Config{
+		QueueURL: w.queue, DeadLetterURL: w.dlq, Slots: w.slots, MaxStuck: 100, Ledger: flaky{m}, Policy: w.book.policy, Metrics: m.registry, Handler: m.handle,
 		Visibility: 30 * time.Second, Beat: 10 * time.Second, Wait: time.Second, Drain: 5 * time.Second, Grace: time.Second, Settle: 3 * time.Second, TimeLimit: 50 * time.Second,
-	})
+	}
+	if w.bare {
+		cfg.Ledger = nil
+	}
+	p, err := pool.New(faulty{m}, cfg)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -265,9 +273,17 @@ func (m *mortal) handle(ctx context.Context, msg pool.Message) error {
 	case "quarantine":
 		return outcome.Quarantine("bad", nil)
 	case "reject":
+		m.w.done(i)
 		return outcome.Reject("bad", "It is bad.")
 	}
+	m.w.done(i)
 	return nil
+}
+
+func (w *world) done(i int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended[i] = true
 }
 
 // begin checks what must hold as a message starts, and returns what to do with it.
@@ -278,6 +294,11 @@ func (w *world) begin(ctx context.Context, msg pool.Message, i int) act {
 	}
 	w.live[i] = ctx
 	w.index[msg.ID] = i
+	group := i % w.groups
+	if w.fifo && w.last[group] > i {
+		w.faults = append(w.faults, fmt.Sprintf("message %d started after %d of its group", i, w.last[group]))
+	}
+	w.last[group] = max(i, w.last[group])
 	n := w.runs[i]
 	w.runs[i]++
 	ids := map[int]string{}
@@ -285,7 +306,7 @@ func (w *world) begin(ctx context.Context, msg pool.Message, i int) act {
 		ids[i] = id
 	}
 	w.mu.Unlock()
-	if w.fifo {
+	if w.fifo && !w.bare {
 		for earlier := i - w.groups; earlier >= 0; earlier -= w.groups {
 			if !w.book.ended(ids[earlier]) {
 				w.fault("message %d started before %d of its group ended", i, earlier)
@@ -318,6 +339,10 @@ func (w *world) check() {
 	if v, h := w.visible(), w.hidden(); v+h > 0 {
 		w.fault("%d visible and %d hidden after the end", v, h)
 	}
+	if w.bare {
+		w.checkBare()
+		return
+	}
 	w.book.mu.Lock()
 	defer w.book.mu.Unlock()
 	if len(w.book.pages) != len(w.messages) {
@@ -336,6 +361,25 @@ func (w *world) check() {
 			w.fault("message %d has no end: %+v", i, *p)
 		case p.attempts != counted || counted > 3:
 			w.fault("message %d has %d attempts after %v", i, p.attempts, p.ends)
+		}
+	}
+}
+
+// checkBare is check without a record: a message has ended by a handler, or lies among the dead letters.
+func (w *world) checkBare() {
+	for letters := w.peek(w.dlq); len(letters) > 0; letters = w.peek(w.dlq) {
+		for _, m := range letters {
+			_, number, _ := strings.Cut(*m.Body, ":")
+			i, err := strconv.Atoi(number)
+			if err != nil {
+				w.fault("dead letter %q", *m.Body)
+			}
+			w.done(i)
+		}
+	}
+	for i := range w.messages {
+		if !w.ended[i] {
+			w.fault("message %d has no end after %d runs", i, w.runs[i])
 		}
 	}
 }

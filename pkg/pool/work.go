@@ -32,8 +32,7 @@ const (
 func (p *Pool) work(h *held) {
 	switch {
 	case p.undeleted.has(h.msg.ID): // its work is done, only the delete was missed
-		p.freeSlot(h)
-		p.settle(h, Settlement{Action: Delete, Reason: "done_before"})
+		p.giveBack(h, Settlement{Action: Delete, Reason: reasonDone})
 		return
 	case p.intake.Err() != nil && !p.atLimit(h):
 		p.giveBack(h, Settlement{Action: Hide, Reason: reasonDraining})
@@ -68,7 +67,7 @@ func (p *Pool) bounded(ctx context.Context, limit time.Duration) (context.Contex
 	return context.WithTimeout(ctx, limit)
 }
 
-// giveBack settles a message that was received and not started.
+// giveBack settles a message that was received and is not to be started.
 func (p *Pool) giveBack(h *held, s Settlement) {
 	p.metrics.notStarted.WithLabelValues(s.Reason).Inc()
 	p.freeSlot(h)
@@ -223,6 +222,7 @@ func (p *Pool) freeSlot(h *held) {
 	if p.in.free >= p.in.want {
 		p.wakeIntake()
 	}
+	p.addPoller()
 }
 
 func (p *Pool) leave(h *held) {

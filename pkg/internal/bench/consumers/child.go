@@ -26,6 +26,7 @@ type measurement struct {
 	Bytes   uint64
 	RSSMiB  float64
 	StopMs  float64 // scenario stop: beyond the longest handler
+	HeldKiB float64 // scenario beat: memory of one message in flight, its body included
 	Handled int
 
 	Name   string
@@ -48,6 +49,8 @@ type job struct {
 	url    string
 	slots  int
 	handle func()
+
+	visibility time.Duration // pool only
 }
 
 func awsConfig(url string) aws.Config {
@@ -68,7 +71,7 @@ func consumeChild(ctx context.Context, name, scenario, url string, p plan) error
 	cfg := awsConfig(url)
 	s := &script{plan: p, url: url, done: make(chan struct{})}
 	s.n.Store(-1)
-	j := job{client: sqs.NewFromConfig(cfg), config: cfg, url: url + "/000000000000/q", slots: p.Slots}
+	j := job{client: sqs.NewFromConfig(cfg), config: cfg, url: url + "/000000000000/q", slots: p.Slots, visibility: 2 * time.Minute}
 	var m measurement
 	stopProfile, err := startProfile(p.Profiles, name+"-"+scenario)
 	if err != nil {
@@ -87,6 +90,10 @@ func consumeChild(ctx context.Context, name, scenario, url string, p plan) error
 		j.slots = 10
 		j.handle = func() { time.Sleep(20 * time.Millisecond); s.count.Add(1) }
 		m, err = s.stop(ctx, consume, j)
+	case "beat":
+		j.slots, j.visibility = p.Messages, beatVisibility
+		j.handle = func() { s.handled(p.Messages); select {} }
+		m, err = s.beat(ctx, consume, j)
 	case "idle":
 		j.slots, j.handle = 1000, func() {}
 		m, err = s.idle(ctx, consume, j)
@@ -166,10 +173,30 @@ func (s *script) stop(ctx context.Context, consume consumer, j job) (measurement
 	return measurement{StopMs: max(0, float64((time.Since(start)-20*time.Millisecond).Microseconds())/1000)}, nil
 }
 
+// beatVisibility makes a beat come soon; one beat's time and a half lies between the last start and the end of the scenario.
+const beatVisibility = 20 * time.Second
+
+// beat lasts until every message is being handled, and has been renewed once.
+func (s *script) beat(ctx context.Context, consume consumer, j job) (measurement, error) {
+	before := inUse()
+	go consume(ctx, j)
+	<-s.done
+	time.Sleep(beatVisibility * 3 / 7 * 3 / 2)
+	return measurement{HeldKiB: (inUse() - before) / float64(s.count.Load()) / 1024}, nil
+}
+
 func (s *script) idle(ctx context.Context, consume consumer, j job) (measurement, error) {
 	go consume(ctx, j)
 	time.Sleep(s.plan.Idle)
 	return measurement{}, nil
+}
+
+// inUse is what the process needs for objects and stacks, in bytes.
+func inUse() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc + m.StackInuse)
 }
 
 type used struct {

@@ -63,7 +63,7 @@ func raw(ctx context.Context, j job) {
 }
 
 func pooled(ctx context.Context, j job) {
-	p, err := pool.New(j.client, pool.Config{QueueURL: j.url, Slots: j.slots, Visibility: 2 * time.Minute, Handler: func(context.Context, pool.Message) error {
+	p, err := pool.New(j.client, pool.Config{QueueURL: j.url, Slots: j.slots, Visibility: j.visibility, Handler: func(context.Context, pool.Message) error {
 		j.handle()
 		return nil
 	}})

@@ -25,12 +25,21 @@ type plan struct {
 	Messages  int
 	BodyBytes int
 	Slots     int
+	Latency   time.Duration
 	Idle      time.Duration
 	Only      string
 	Quick     bool
 	JSON      string
 	Profiles  string
 }
+
+// Messages of the other scenarios. With a latency, fewer do: it is the wait that is measured.
+const (
+	slowShare     = 4 // of the backlog, the part that is worked off with a latency
+	mixedMessages = 501
+	stopMessages  = 3000
+	heldMessages  = 10_000
+)
 
 func main() {
 	var p plan
@@ -42,6 +51,7 @@ func main() {
 	flag.IntVar(&p.Messages, "n", 20_000, "messages of one measurement")
 	flag.IntVar(&p.BodyBytes, "body", 1024, "bytes of a message body")
 	flag.IntVar(&p.Slots, "slots", 100, "slots of the pool")
+	flag.DurationVar(&p.Latency, "latency", 10*time.Millisecond, "time before the server's replies in the second table, for SQS's takes 5 to 20 ms; 0 leaves that table out")
 	flag.DurationVar(&p.Idle, "idle", time.Minute, "length of the idle measurement; 0 leaves it out")
 	flag.StringVar(&p.Only, "only", "", "consumers to measure, comma-separated; empty: all")
 	flag.BoolVar(&p.Quick, "quick", false, "only the backlog, not the scenarios that take a minute")
@@ -53,10 +63,11 @@ func main() {
 	var err error
 	switch {
 	case *serve:
-		err = serveChild()
+		err = serveChild(p.Latency)
 	case *consume != "":
 		err = consumeChild(ctx, *consume, *scenario, *url, p)
 	default:
+		p.check()
 		err = p.run(ctx)
 	}
 	if err != nil {
@@ -72,60 +83,80 @@ func (p plan) names() []string {
 	return []string{"raw", "pool", "gocloud", "gocloud-tuned", "watermill-tuned"}
 }
 
-func (p plan) run(ctx context.Context) error {
-	results := results{Machine: machine(), At: time.Now().UTC(), Plan: p}
-	fmt.Println(results.Machine)
-	fmt.Printf("standard queue, %d messages of %d bytes, no-op handlers, %d rounds\n\n", p.Messages, p.BodyBytes, p.Rounds)
+func (p plan) run(ctx context.Context) (err error) {
+	r := results{Machine: machine(), At: time.Now().UTC(), Plan: p}
+	fmt.Println(r.Machine)
+	fmt.Printf("standard queue, %d messages of %d bytes, no-op handlers, %d rounds\n", p.Messages, p.BodyBytes, p.Rounds)
+	if r.Drain, err = p.backlogs(ctx, p.Messages, 0); err != nil {
+		return err
+	}
+	fmt.Println("\nloopback, no latency: the cores are the bound")
+	r.printBacklog(os.Stdout, r.Drain)
+	r.printBound(os.Stdout)
+	if p.Latency > 0 {
+		if r.Slow, err = p.backlogs(ctx, max(10, p.Messages/slowShare), p.Latency); err != nil {
+			return err
+		}
+		fmt.Printf("\n%d messages, every reply after %v: what is under way at once is the bound\n", max(10, p.Messages/slowShare), p.Latency)
+		r.printBacklog(os.Stdout, r.Slow)
+	}
+	if !p.Quick {
+		if err := p.others(ctx, &r); err != nil {
+			return err
+		}
+	}
+	return r.write(p.JSON)
+}
+
+// backlogs has every consumer work off a backlog, in rounds.
+func (p plan) backlogs(ctx context.Context, n int, latency time.Duration) (all []measurement, err error) {
 	for round := range p.Rounds {
 		names := slices.Clone(p.names())
 		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 		for _, name := range names {
-			m, err := p.measure(ctx, name, "drain", p.Messages)
+			m, err := p.measure(ctx, name, "drain", n, latency)
 			if err != nil {
-				return fmt.Errorf("measure %s: %w", name, err)
+				return nil, fmt.Errorf("measure %s: %w", name, err)
 			}
 			m.Round = round
-			results.Drain = append(results.Drain, m)
+			all = append(all, m)
 		}
 	}
-	results.printDrain(os.Stdout)
-	if !p.Quick {
-		if err := p.others(ctx, &results); err != nil {
-			return err
-		}
-	}
-	return results.write(p.JSON)
+	return all, nil
 }
 
-// others are the short scenarios, of which the counts matter.
+// others are the scenarios of which the counts matter.
 func (p plan) others(ctx context.Context, r *results) error {
 	for _, name := range p.names() {
-		m, err := p.measure(ctx, name, "mixed", 501)
+		m, err := p.measure(ctx, name, "mixed", mixedMessages, 0)
 		if err != nil {
 			return fmt.Errorf("measure %s, mixed: %w", name, err)
 		}
 		r.Mixed = append(r.Mixed, m)
 	}
 	r.printMixed(os.Stdout)
-	if m, err := p.measure(ctx, "pool", "stop", 3000); err != nil {
-		return fmt.Errorf("measure stop: %w", err)
-	} else {
-		r.Stop = &m
-	}
-	if p.Idle > 0 {
-		m, err := p.measure(ctx, "pool", "idle", 0)
-		if err != nil {
-			return fmt.Errorf("measure idle: %w", err)
+	for _, s := range []struct {
+		scenario string
+		n        int
+		into     **measurement
+		skip     bool
+	}{{"stop", stopMessages, &r.Stop, false}, {"beat", heldMessages, &r.Beat, false}, {"idle", 0, &r.Idle, p.Idle == 0}} {
+		if s.skip {
+			continue
 		}
-		r.Idle = &m
+		m, err := p.measure(ctx, "pool", s.scenario, s.n, 0)
+		if err != nil {
+			return fmt.Errorf("measure %s: %w", s.scenario, err)
+		}
+		*s.into = &m
 	}
 	r.printPool(os.Stdout)
 	return nil
 }
 
 // measure runs one consumer against a fresh server with n messages.
-func (p plan) measure(ctx context.Context, name, scenario string, n int) (measurement, error) {
-	server, err := startServer(ctx)
+func (p plan) measure(ctx context.Context, name, scenario string, n int, latency time.Duration) (measurement, error) {
+	server, err := startServer(ctx, latency)
 	if err != nil {
 		return measurement{}, err
 	}

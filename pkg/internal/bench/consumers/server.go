@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -25,24 +27,30 @@ import (
 // visibility is that of the queue: longer than any measurement.
 const visibility = "120"
 
+// beatCall is the call of which the entries and the size are noted: all of a beat, where nothing is hidden for a while.
+const beatCall = "ChangeMessageVisibilityBatch"
+
 // serverChild is one queue behind a port, with a count of the calls it got.
 type serverChild struct {
-	queues *localsqs.Server
-	client *sqs.Client
-	queue  string
+	queues  *localsqs.Server
+	client  *sqs.Client
+	queue   string
+	latency time.Duration
 
-	mu    sync.Mutex
-	calls map[string]int
+	mu      sync.Mutex
+	calls   map[string]int
+	beaten  int // entries of the beat's calls
+	largest int // of the beat's requests, in bytes
 }
 
 // serveChild is the body of the server process. It ends with its parent's pipe.
-func serveChild() error {
+func serveChild(latency time.Duration) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	queues := localsqs.New(localsqs.Options{})
-	s := &serverChild{queues: queues, client: sqsclient.New(queues), calls: map[string]int{}}
+	s := &serverChild{queues: queues, client: sqsclient.New(queues), calls: map[string]int{}, latency: latency}
 	out, err := s.client.CreateQueue(context.Background(), &sqs.CreateQueueInput{QueueName: aws.String("q"), Attributes: map[string]string{"VisibilityTimeout": visibility}})
 	if err != nil {
 		return err
@@ -59,9 +67,17 @@ func serveChild() error {
 
 func (s *serverChild) serve(w http.ResponseWriter, r *http.Request) {
 	_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	entries, size := 0, 0
+	if op == beatCall {
+		body := must(io.ReadAll(r.Body))
+		entries, size = bytes.Count(body, []byte(`"ReceiptHandle"`)), len(body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
 	s.mu.Lock()
 	s.calls[op]++
+	s.beaten, s.largest = s.beaten+entries, max(s.largest, size)
 	s.mu.Unlock()
+	time.Sleep(s.latency)
 	s.queues.ServeHTTP(w, r)
 }
 
@@ -96,6 +112,8 @@ func (s *serverChild) depth(ctx context.Context) (visible, hidden int) {
 // counts is what the server saw.
 type counts struct {
 	Calls   map[string]int
+	Beaten  int // entries of the beat's calls
+	Largest int // of the beat's requests, in bytes
 	Visible int
 	Hidden  int
 	CPU     float64 // seconds of the server's process so far
@@ -105,7 +123,7 @@ func (s *serverChild) count(w http.ResponseWriter, r *http.Request) {
 	visible, hidden := s.depth(r.Context())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = json.NewEncoder(w).Encode(counts{s.calls, visible, hidden, usage().cpu})
+	_ = json.NewEncoder(w).Encode(counts{s.calls, s.beaten, s.largest, visible, hidden, usage().cpu})
 }
 
 func must[T any](v T, err error) T {
@@ -121,12 +139,12 @@ type server struct {
 	cmd *exec.Cmd
 }
 
-func startServer(ctx context.Context) (*server, error) {
+func startServer(ctx context.Context, latency time.Duration) (*server, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, "-serve")
+	cmd := exec.CommandContext(ctx, self, "-serve", "-latency", latency.String())
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

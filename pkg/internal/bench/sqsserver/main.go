@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/signal"
 	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/internal/bench/bounds"
 )
 
 // plan is what one run does.
@@ -45,6 +47,7 @@ func main() {
 		serveChild(*serve, *dir)
 		return
 	}
+	p.check()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := p.run(ctx)
 	stop()
@@ -52,6 +55,20 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// check ends the process if a flag cannot work.
+func (p plan) check() {
+	bounds.Exit(
+		bounds.None(flag.Args()),
+		bounds.Between("rounds", p.Rounds, 1, 1000),
+		bounds.Between("duration", p.Duration, time.Second, time.Hour),
+		bounds.Between("producers", p.Producers, 1, 1000),
+		bounds.Between("consumers", p.Consumers, 1, 1000),
+		bounds.Between("body", p.BodyBytes, 1, 100<<10), // ten of them are one call's
+		bounds.Between("backlog", p.Backlog, 1, 10_000_000),
+		bounds.Between("wakes", p.Wakes, 1, 1_000_000),
+	)
 }
 
 func (p plan) run(ctx context.Context) error {

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/stagefleet/stagefleet/pkg/internal/bench/bounds"
 )
 
 // result is one measured line.
@@ -32,6 +34,9 @@ type result struct {
 	Goal     string  `json:"goal,omitempty"`
 }
 
+// everything names all that can be measured.
+const everything = "sqlite,steps,admission,reads,relay"
+
 type settings struct {
 	n     int
 	conns int
@@ -43,12 +48,19 @@ func main() {
 		os.Exit(sqliteChild())
 	}
 	var set settings
-	only := flag.String("only", "sqlite,steps,admission,reads,relay", "comma separated: what to measure")
+	only := flag.String("only", everything, "comma separated: what to measure")
 	out := flag.String("out", "", "file for the results as JSON")
 	flag.IntVar(&set.n, "n", 10000, "steps per measurement")
 	flag.IntVar(&set.conns, "conns", 10, "Postgres connections of each contestant")
 	flag.IntVar(&set.jobs, "jobs", 1000000, "jobs stored for the reads")
 	flag.Parse()
+	bounds.Exit(
+		bounds.None(flag.Args()),
+		bounds.Between("n", set.n, 1, 10_000_000),
+		bounds.Between("conns", set.conns, 1, 1000),
+		bounds.Between("jobs", set.jobs, 1, 100_000_000),
+		bounds.Among("only", *only, strings.Split(everything, ",")...),
+	)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	results, err := measure(ctx, strings.Split(*only, ","), set)
