@@ -26,7 +26,7 @@ func (s *Store) Publish(ctx context.Context, p Publication) (Published, error) {
 	}
 	var got Published
 	var err error
-	if p.mayEndJobs() {
+	if p.mayEndJobs() || p.passesWindow() {
 		var one []Published
 		if one, err = s.publishBatch(ctx, lockAllPaid, []Publication{p}); err == nil {
 			got = one[0]
@@ -61,6 +61,9 @@ func (p Publication) validate() error {
 
 // mayEndJobs: the last step ends its own job, a result's version may end older ones.
 func (p Publication) mayEndJobs() bool { return p.Next == nil && !p.FanOut }
+
+// passesWindow: the account's lock keeps others from taking the same room.
+func (p Publication) passesWindow() bool { return len(p.Parts) > 0 && p.Next.Window > 0 }
 
 func (s *Store) publishBatch(ctx context.Context, l locking, ps []Publication) ([]Published, error) {
 	ids := make([]string, len(ps))

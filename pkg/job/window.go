@@ -53,11 +53,14 @@ func (u *unit) mustWait(l load, window, softLimit int64) (bool, error) {
 	return all > softLimit, nil
 }
 
-// roomForParts is how many parts of a fan-out enter at once: none while others of the tenant wait. Fan-outs of one tenant that
-// commit at the same moment may each take the room.
+// roomForParts is how many parts of a fan-out enter at once: none while others of the tenant wait. Whoever takes room has locked
+// the account, so that fan-outs of one tenant come one after the other.
 func (u *unit) roomForParts(tenant string, to Route) (int64, error) {
 	if to.Window == 0 {
 		return math.MaxInt64, nil
+	}
+	if !u.accounts {
+		return 0, errNeedAccounts
 	}
 	var underWay, weight int64
 	var others bool
@@ -207,19 +210,29 @@ func (s *Store) enterParts(ctx context.Context) error {
 
 // enterPartsOf lets a tenant's oldest parts into a queue, and reports whether there may be room for more.
 func (s *Store) enterPartsOf(ctx context.Context, l lane) (bool, error) {
-	ids, err := s.partsThatMay(ctx, l)
-	if err != nil || len(ids) == 0 {
-		return false, err
-	}
 	var rows []Outgoing
-	err = s.update(ctx, "enter_parts", locks{level: lockSteps, steps: ids}, func(u *unit) error {
+	var ids []string
+	err := s.db.Update(ctx, "enter_parts", func(tx *sqldb.Tx) error {
+		rows = nil
+		u := emptyUnit(ctx, tx)
+		u.accounts = true
+		if _, err := tx.Exec(ctx, q("lock_accounts"), sqldb.Rows(idRows([]string{l.tenant}))); err != nil {
+			return err
+		}
+		var err error
+		if ids, err = u.partsThatMay(l); err != nil || len(ids) == 0 {
+			return err
+		}
+		if err := u.load(lockSteps, ids); err != nil {
+			return err
+		}
 		for _, id := range ids {
 			if st := u.steps[id]; st != nil && st.State == stepHeld {
 				u.admitHeld(st)
 			}
 		}
 		rows = u.outgoing(0)
-		return nil
+		return u.flush()
 	})
 	if err != nil {
 		return false, err
@@ -228,27 +241,23 @@ func (s *Store) enterPartsOf(ctx context.Context, l lane) (bool, error) {
 	return len(ids) == enterBatch, nil
 }
 
-// partsThatMay returns the parts for which there is room, at most enterBatch. Only the leader lets parts in, so that the room is
-// still there a moment later.
-func (s *Store) partsThatMay(ctx context.Context, l lane) ([]string, error) {
+// partsThatMay returns the parts for which there is room, at most enterBatch.
+func (u *unit) partsThatMay(l lane) ([]string, error) {
+	var underWay, weight int64
+	var others bool
+	if err := u.tx.One(u.ctx, q("parts_under_way"), []any{l.tenant, l.queue}, &underWay, &others, &weight); err != nil {
+		return nil, fmt.Errorf("count parts under way: %w", err)
+	}
 	var ids []string
-	err := s.db.View(ctx, "held_parts", func(tx *sqldb.Tx) error {
-		ids = nil
-		var underWay, weight int64
-		var others bool
-		if err := tx.One(ctx, q("parts_under_way"), []any{l.tenant, l.queue}, &underWay, &others, &weight); err != nil {
-			return err
+	err := u.tx.Query(u.ctx, q("held_parts"), func(scan func(...any) error) error {
+		var id string
+		var window int64
+		err := scan(&id, &window)
+		if room(window, weight, underWay) > 0 {
+			ids = append(ids, id)
+			underWay++
 		}
-		return tx.Query(ctx, q("held_parts"), func(scan func(...any) error) error {
-			var id string
-			var window int64
-			err := scan(&id, &window)
-			if room(window, weight, underWay) > 0 {
-				ids = append(ids, id)
-				underWay++
-			}
-			return err
-		}, l.tenant, l.queue, enterBatch)
-	})
+		return err
+	}, l.tenant, l.queue, enterBatch)
 	return ids, err
 }
