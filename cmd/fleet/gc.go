@@ -12,9 +12,10 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/api"
 )
 
-const gcHelp = `gc removes objects that nothing refers to: those of attempts that ended without publishing, and recordings that were
-handed in and that no job took, as after a refusal. Both are kept for longer than any worker can still be writing; --older
-asks for more time. What cannot be removed is passed over and counted, and tried again: the server collects every hour by itself.`
+const gcHelp = `gc removes objects that nothing refers to: those of attempts that ended without publishing, recordings that were handed
+in and that no job took, as after a refusal, and sheets of imports that have ended. All are kept for longer than any worker can
+still be writing; --older asks for more time. What cannot be removed is passed over and counted, and tried again: the server
+collects every hour by itself.`
 
 func newGC(getenv func(string) string) *cobra.Command {
 	var c client
@@ -78,5 +79,5 @@ func told(c admin.Collected) string {
 			verb = "would remove at least"
 		}
 	}
-	return fmt.Sprintf("%s %d objects, %.1f MiB: of %d unpublished attempts and %d uploads without a job\n", verb, c.Objects, float64(c.Bytes)/(1<<20), c.Attempts, c.Uploads)
+	return fmt.Sprintf("%s %d objects, %.1f MiB: of %d unpublished attempts and %d uploads that no job has\n", verb, c.Objects, float64(c.Bytes)/(1<<20), c.Attempts, c.Uploads)
 }

@@ -19,7 +19,7 @@ const (
 type Collected struct {
 	DryRun   bool  `json:"dry_run"`
 	Attempts int   `json:"attempts"` // executions that ended unpublished
-	Uploads  int   `json:"uploads"`  // recordings that no job took, as after a refusal
+	Uploads  int   `json:"uploads"`  // recordings that no job took, as after a refusal, and sheets of ended imports
 	Objects  int   `json:"objects"`
 	Bytes    int64 `json:"bytes"`
 	Failed   int   `json:"failed"` // attempts and uploads whose objects could not be removed; they are tried again
@@ -39,9 +39,9 @@ func (e *AgeError) Error() string {
 	return fmt.Sprintf("the age is %v, must be %v or more: a worker that has lost its lease may still be writing", e.Age, e.Least)
 }
 
-// Collect removes the objects of executions that ended unpublished, and of uploads that no job has taken, both at least age
-// ago; zero means Horizon, and less is an *AgeError. A dry run only counts. It may run anywhere and any number of times. What cannot
-// be removed is counted, told to Unremoved and passed over; an error is one of the record.
+// Collect removes the objects of executions that ended unpublished, of uploads that no job has taken, and what ended imports have
+// left, all at least age ago; zero means Horizon, and less is an *AgeError. A dry run only counts. It may run anywhere and any
+// number of times. What cannot be removed is counted, told to Unremoved and passed over; an error is one of the record.
 func (o *Operator) Collect(ctx context.Context, age time.Duration, dry bool, who string) (Collected, error) {
 	if age == 0 {
 		age = o.Horizon()

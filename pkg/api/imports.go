@@ -143,15 +143,19 @@ func (s *Server) takeSheet(in *job.ImportSheet, r *http.Request, part *multipart
 
 const maxFolder = 4 << 10 // bytes of a path
 
-// keepSheet streams a sheet into the object store; one that is too large leaves nothing.
+// keepSheet streams a sheet into the object store, as keep does a recording; one that is too large leaves nothing.
 func (s *Server) keepSheet(r *http.Request, part io.Reader) (recording.Object, error) {
-	object, err := s.cfg.Objects.Create(r.Context(), "imports/"+strings.ToLower(rand.Text())+"/sheet")
+	folder := "imports/" + strings.ToLower(rand.Text())
+	object, err := s.cfg.Objects.Create(r.Context(), folder+"/sheet")
 	if err != nil {
 		return recording.Object{}, err
 	}
 	defer func() { _ = object.Abort() }()
 	if _, err := io.Copy(object, http.MaxBytesReader(nil, io.NopCloser(part), sheet.MaxBytes)); err != nil {
 		return recording.Object{}, broken(err)
+	}
+	if err := s.cfg.Record.Uploaded(r.Context(), folder); err != nil {
+		return recording.Object{}, err
 	}
 	return object.Commit()
 }

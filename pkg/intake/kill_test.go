@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,12 +31,13 @@ func TestAnImportWhoseServerIsKilledAgainAndAgainDoublesAndLosesNothing(t *testi
 	r := newRig(t, t.TempDir())
 	defer r.close()
 	r.put("inbox/acme/a.mp4", "a")
+	folder, _ := r.talks(1)
 	var text strings.Builder
 	text.WriteString("target,source\n")
 	for n := range rows {
-		fmt.Fprintf(&text, "t%d,object:a.mp4\n", n)
+		fmt.Fprintf(&text, "t%d,%s\n", n, []string{"object:a.mp4", "0.mp4"}[n%2])
 	}
-	id := r.hand(text.String(), "")
+	id := r.hand(text.String(), folder)
 	settled := int64(0)
 	for kill := range 2 {
 		child := exec.Command(os.Args[0])
@@ -69,5 +71,17 @@ func TestAnImportWhoseServerIsKilledAgainAndAgainDoublesAndLosesNothing(t *testi
 	if err != nil || a.InFlight != rows {
 		t.Errorf("%d jobs of %d rows, %v", a.InFlight, rows, err)
 	}
-	t.Logf("killed at %d of %d rows", settled, rows)
+	db := r.database()
+	defer db.Close()
+	for _, text := range []string{"UPDATE upload SET at = at - 1e13", "UPDATE import SET ended_at = ended_at - 1e13"} {
+		if _, err := db.ExecContext(context.Background(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copies := len(r.keys()) - 2 // without the sheet and what is in the inbox
+	left, want := r.collect(), slices.Compact(r.referred())
+	if !slices.Equal(left, want) || len(want) != rows/2+1 {
+		t.Errorf("%d objects are left, %d referred to", len(left), len(want))
+	}
+	t.Logf("killed at %d of %d rows; %d copies of %d were garbage", settled, rows, copies-rows/2, copies)
 }

@@ -25,6 +25,9 @@ import (
 // tenant's.
 const objectPrefix = "object:"
 
+// copyPrefix begins the keys of what was copied for a row, as of what the API takes in.
+const copyPrefix = "uploads/"
+
 // refusedRow is the error of a row that makes no job.
 type refusedRow struct{ sheet.Refusal }
 
@@ -74,18 +77,22 @@ func submission(o job.OpenImport, ref job.RowRef, r sheet.Row, source recording.
 	if err != nil {
 		panic(fmt.Sprintf("intake: encode a source: %v", err)) // unreachable: the struct holds only encodable fields
 	}
-	return job.Submission{
+	sub := job.Submission{
 		Tenant: o.Tenant, Target: sheet.TargetOf(r), Version: r.Version, Digest: source.Object.SHA256, Input: input, First: first, Row: &ref,
 	}
+	if strings.HasPrefix(source.Object.Key, copyPrefix) {
+		sub.Upload = path.Dir(source.Object.Key)
+	}
+	return sub
 }
 
-// source brings a row's recording into the object store, once.
-func (in Intake) source(ctx context.Context, o job.OpenImport, ref job.RowRef, row job.ImportRow, r sheet.Row) (recording.Source, error) {
+// source brings a row's recording into the object store, unless it has been there since an earlier try.
+func (d *desk) source(ctx context.Context, o job.OpenImport, row job.ImportRow, r sheet.Row) (recording.Source, error) {
 	var s recording.Source
 	if row.Source != nil {
 		return s, json.Unmarshal(row.Source, &s)
 	}
-	object, err := in.object(ctx, o, r)
+	object, err := d.object(ctx, o, r)
 	if err != nil {
 		return s, &rowFault{err}
 	}
@@ -93,28 +100,35 @@ func (in Intake) source(ctx context.Context, o job.OpenImport, ref job.RowRef, r
 	if s.Name == "" {
 		s.Name = path.Base(strings.ReplaceAll(r.Cells[sheet.Source], `\`, "/"))
 	}
-	kept, err := json.Marshal(s)
-	if err != nil {
-		return s, fmt.Errorf("encode a source: %w", err)
-	}
-	return s, in.Record.NoteSource(ctx, ref, kept)
+	return s, nil
 }
 
-func (in Intake) object(ctx context.Context, o job.OpenImport, r sheet.Row) (recording.Object, error) {
+// keep notes a source for the next try, also when ctx has ended: that may be why there is one.
+func (d *desk) keep(ctx context.Context, ref job.RowRef, s recording.Source) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), waitFor)
+	defer cancel()
+	kept, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("encode a source: %w", err)
+	}
+	return d.Record.NoteSource(ctx, ref, kept)
+}
+
+func (d *desk) object(ctx context.Context, o job.OpenImport, r sheet.Row) (recording.Object, error) {
 	text := r.Cells[sheet.Source]
 	if key, ok := strings.CutPrefix(text, objectPrefix); ok {
-		return in.stored(ctx, "inbox/"+o.Tenant+"/"+key, r)
+		return d.stored(ctx, "inbox/"+o.Tenant+"/"+key, r)
 	}
 	if o.Folder == "" {
 		return recording.Object{}, refuse(r, "no_local_files",
 			"The source must be object:KEY, an object under inbox/ACCOUNT/ in the fleet's store; files can be named only to a fleet on the same machine.")
 	}
-	return in.local(ctx, o.Tenant, filepath.Join(o.Folder, text), text, r)
+	return d.local(ctx, o, text, r)
 }
 
 // stored refers to an object that is in the store already.
-func (in Intake) stored(ctx context.Context, key string, r sheet.Row) (recording.Object, error) {
-	object, err := in.Objects.Open(ctx, key)
+func (d *desk) stored(ctx context.Context, key string, r sheet.Row) (recording.Object, error) {
+	object, err := d.Objects.Open(ctx, key)
 	switch {
 	case errors.Is(err, blob.ErrKey):
 		return recording.Object{}, refuse(r, "object_key", "The source is no key of an object: letters, digits, -_.=+@ and slashes, at most 1024 bytes.")
@@ -127,14 +141,20 @@ func (in Intake) stored(ctx context.Context, key string, r sheet.Row) (recording
 	}
 	defer func() { _ = object.Close() }()
 	sum := sha256.New()
-	n, err := io.Copy(sum, io.LimitReader(object, in.MaxInput+1))
+	n, err := io.Copy(sum, io.LimitReader(object, d.MaxInput+1))
 	if err != nil {
 		return recording.Object{}, fmt.Errorf("read a source: %w", err)
 	}
-	if n > in.MaxInput {
-		return recording.Object{}, tooLarge(r, in.MaxInput)
+	if n > d.MaxInput {
+		return recording.Object{}, tooLarge(r, d.MaxInput)
 	}
 	return recording.Object{Key: key, SHA256: hex.EncodeToString(sum.Sum(nil)), Type: blob.TypeOf(key), Bytes: n}, nil
+}
+
+// unreachable refuses a row that was tried for about a day.
+func unreachable(r sheet.Row) *sheet.Refusal {
+	return &sheet.Refusal{Column: sheet.Source, Kind: sheet.KindOf(r.Cells[sheet.Source]), Code: "not_read",
+		Sentence: "The source could not be read for a day, though it may be there: import the row again when its store can be reached."}
 }
 
 func tooLarge(r sheet.Row, limit int64) error {
@@ -142,9 +162,9 @@ func tooLarge(r sheet.Row, limit int64) error {
 }
 
 // local copies a file of this machine into the store. Only a regular file is taken: a pipe could hang, a link could lead anywhere.
-func (in Intake) local(ctx context.Context, tenant, name, text string, r sheet.Row) (recording.Object, error) {
-	if filepath.IsAbs(text) {
-		name = text
+func (d *desk) local(ctx context.Context, o job.OpenImport, name string, r sheet.Row) (recording.Object, error) {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(o.Folder, name)
 	}
 	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -158,16 +178,32 @@ func (in Intake) local(ctx context.Context, tenant, name, text string, r sheet.R
 	switch {
 	case err != nil || !info.Mode().IsRegular():
 		return recording.Object{}, refuse(r, "not_regular", "The source is not a regular file.")
-	case info.Size() > in.MaxInput:
-		return recording.Object{}, tooLarge(r, in.MaxInput)
+	case info.Size() > d.MaxInput:
+		return recording.Object{}, tooLarge(r, d.MaxInput)
 	}
-	object, err := in.Objects.Create(ctx, "uploads/"+tenant+"/"+strings.ToLower(rand.Text())+"/source")
+	return d.copied(ctx, o, file)
+}
+
+// copied keeps a file in a folder of its own, of which the record knows before the object is in it, so that what no job takes is
+// found.
+func (d *desk) copied(ctx context.Context, o job.OpenImport, file io.Reader) (recording.Object, error) {
+	select {
+	case d.copies <- struct{}{}:
+		defer func() { <-d.copies }()
+	case <-ctx.Done():
+		return recording.Object{}, context.Cause(ctx)
+	}
+	folder := copyPrefix + o.Tenant + "/" + strings.ToLower(rand.Text())
+	object, err := d.Objects.Create(ctx, folder+"/source")
 	if err != nil {
 		return recording.Object{}, fmt.Errorf("keep a source: %w", err)
 	}
 	defer func() { _ = object.Abort() }()
-	if _, err := io.Copy(object, io.LimitReader(file, in.MaxInput)); err != nil {
+	if _, err := io.Copy(object, io.LimitReader(file, d.MaxInput)); err != nil {
 		return recording.Object{}, fmt.Errorf("keep a source: %w", err)
+	}
+	if err := d.Record.Copied(ctx, folder, o.ID); err != nil {
+		return recording.Object{}, err
 	}
 	return object.Commit()
 }

@@ -92,60 +92,129 @@ func TestASubmissionThatCanNeverBeTakenRefusesItsRow(t *testing.T) {
 	})
 }
 
-func TestARowThatIsTriedAgainHoldsUpNoOtherRow(t *testing.T) {
+// flaky hands in a sheet whose first rows have a source that fails, and returns its import and the store that fails them.
+func (r *rig) flaky(failing, good int) (string, *moody) {
+	r.put("inbox/acme/a.mp4", "a")
+	r.put("inbox/acme/flaky.mp4", "f")
+	text := "target,source\n"
+	for n := range failing {
+		text += fmt.Sprintf("f%d,object:flaky.mp4\n", n)
+	}
+	for n := range good {
+		text += fmt.Sprintf("t%d,object:a.mp4\n", n)
+	}
+	return r.hand(text, ""), &moody{Store: r.objects, takes: 100 * time.Millisecond, fails: map[string]error{"flaky.mp4": errors.New("connection reset")}}
+}
+
+func TestRowsThatFailHoldUpNoneThatFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const failing, good = 1000, 1000
 		r := newRig(t, t.TempDir())
 		defer r.close()
-		r.put("inbox/acme/a.mp4", "a")
-		r.put("inbox/acme/flaky.mp4", "f")
-		text := "target,source\nflaky,object:flaky.mp4\n"
-		for n := range 100 {
-			text += fmt.Sprintf("t%d,object:a.mp4\n", n)
-		}
-		id := r.hand(text, "")
-		objects := &moody{Store: r.objects, takes: time.Second, fails: map[string]error{"flaky.mp4": errors.New("connection reset")}}
+		id, objects := r.flaky(failing, good)
 		in := r.intake()
 		in.Objects = objects
-		r.run(in, 30*time.Second)
-		if i := r.get(id); i.State != job.ImportRunning || i.Accepted != 100 || i.Reason == nil || i.Reason.Code != "fault" {
-			t.Fatalf("beside a row that fails: %+v", i)
+		// As long as the good ones take on their own, and two seconds for those in front of them.
+		r.run(in, good/32*objects.takes+2*time.Second)
+		if i := r.get(id); i.State != job.ImportRunning || i.Accepted != good || i.Refused != 0 {
+			t.Fatalf("beside rows that fail: %+v", i)
+		}
+		r.run(in, 10*time.Minute)
+		if i := r.get(id); i.Reason == nil || i.Reason.Code != "source_fault" {
+			t.Fatalf("with nothing else left: %+v", i)
 		}
 		objects.fails = nil
-		r.run(in, 30*time.Second)
-		if i := r.get(id); i.State != job.ImportCompleted || i.Accepted != 101 {
-			t.Fatalf("after it has come: %+v", i)
+		r.run(in, 10*time.Minute)
+		if i := r.get(id); i.State != job.ImportCompleted || i.Accepted != failing+good || i.Reason != nil {
+			t.Fatalf("after they have come: %+v", i)
 		}
 	})
 }
 
-func TestASlowImportEndsItsTurnForTheNextTenants(t *testing.T) {
+// tired is a record whose rows have all been tried so often.
+type tired struct {
+	*job.Store
+	tries int64
+	waits []time.Duration
+}
+
+func (s *tired) PendingRows(ctx context.Context, id string, limit int) ([]job.ImportRow, time.Duration, error) {
+	rows, wait, err := s.Store.PendingRows(ctx, id, limit)
+	for i := range rows {
+		rows[i].Tries += s.tries
+	}
+	return rows, wait, err
+}
+
+func (s *tired) PostponeRow(ctx context.Context, row job.RowRef, wait time.Duration) error {
+	s.waits = append(s.waits, wait)
+	return s.Store.PostponeRow(ctx, row, wait)
+}
+
+func TestARowIsTriedLessAndLessOftenAndRefusedAfterADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		defer r.close()
+		id, objects := r.flaky(1, 0)
+		in := r.intake()
+		record := &tired{Store: r.s}
+		in.Record, in.Objects = record, objects
+		r.run(in, 20*time.Minute)
+		if got := fmt.Sprint(record.waits); got != "[5s 10s 20s 40s 1m20s 2m40s 5m0s 5m0s 5m0s]" {
+			t.Errorf("waits %s", got)
+		}
+		record.tries = 290
+		r.run(in, 10*time.Minute)
+		want := []string{"2 refused not_read 2 text"}
+		if i, got := r.get(id), r.rows(id); i.State != job.ImportFailed || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v: %v", i, got)
+		}
+	})
+}
+
+// twenty hands in small sheets of as many tenants.
+func (r *rig) twenty() []job.Import {
+	r.t.Helper()
+	var all []job.Import
+	for n := range 20 {
+		tenant := fmt.Sprintf("small%02d", n)
+		r.put("inbox/"+tenant+"/b.mp4", "b")
+		r.put("imports/"+tenant+"/sheet", "target,source\none,object:b.mp4\ntwo,object:b.mp4\n")
+		i, err := r.s.CreateImport(context.Background(), job.ImportSheet{Tenant: tenant, Name: "b.csv", Object: "imports/" + tenant + "/sheet"})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		i.Tenant = tenant
+		all = append(all, i)
+	}
+	return all
+}
+
+func TestTwentySmallImportsAreDoneBesideALargeAndSlowOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, t.TempDir())
 		defer r.close()
 		r.put("inbox/acme/a.mp4", "a")
-		r.put("inbox/other/b.mp4", "b")
 		text := "target,source\n"
-		for n := range 64 {
+		for n := range 2000 {
 			text += fmt.Sprintf("t%d,object:a.mp4\n", n)
 		}
-		id := r.hand(text, "")
-		r.put("imports/y/sheet", "source\nobject:b.mp4\n")
-		theirs, err := r.s.CreateImport(t.Context(), job.ImportSheet{Tenant: "other", Name: "b.csv", Object: "imports/y/sheet"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		large := r.hand(text, "")
+		small := r.twenty()
 		in := r.intake()
-		in.Objects = &moody{Store: r.objects, takes: 4 * time.Second} // 16 seconds for all of them
-		r.run(in, 15*time.Second)
-		if i, err := r.s.Import(t.Context(), "other", theirs.ID); err != nil || i.Accepted != 1 {
-			t.Errorf("the other tenant's: %+v, %v", i, err)
+		in.Objects = &moody{Store: r.objects, takes: 4 * time.Second} // 250 seconds for all of the large one's
+		r.run(in, 30*time.Second)
+		for _, s := range small {
+			if i, err := r.s.Import(t.Context(), s.Tenant, s.ID); err != nil || i.State != job.ImportCompleted {
+				t.Errorf("%s's: %+v, %v", s.Tenant, i, err)
+			}
 		}
-		if i := r.get(id); i.State != job.ImportRunning || i.Accepted < 16 {
-			t.Errorf("the slow one: %+v", i)
+		if i := r.get(large); i.State != job.ImportRunning || i.Accepted < 128 {
+			t.Errorf("the large one: %+v", i)
 		}
-		r.run(in, time.Minute)
-		if i := r.get(id); i.State != job.ImportCompleted || i.Accepted != 64 {
-			t.Errorf("the slow one at its end: %+v", i)
+		r.run(in, 5*time.Minute)
+		if i := r.get(large); i.State != job.ImportCompleted {
+			t.Errorf("the large one at its end: %+v", i)
 		}
 	})
 }

@@ -15,6 +15,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrEnded means that the job or step has ended in a way that forbids the change.
 	ErrEnded = errors.New("already ended")
+	// ErrUploadGone means that the submission's upload has been collected as garbage: it must be sent again.
+	ErrUploadGone = errors.New("the upload has been collected")
 	// ErrInvalidPublication means that a publication can never be accepted: the stage's output is at fault.
 	ErrInvalidPublication = errors.New("invalid publication")
 	// ErrNotOwner means that the claim does not own its step any more.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
@@ -59,7 +60,7 @@ type Import struct {
 type ImportSheet struct {
 	Tenant string
 	Name   string // of the file, for people
-	Object string // key of the sheet in the object store
+	Object string // key of the sheet in the object store; its folder is garbage some time after the import's end
 	Folder string // absolute, what sources that are files of the server's machine are relative to; empty: no such sources
 }
 
@@ -67,7 +68,10 @@ type ImportSheet struct {
 func (s *Store) CreateImport(ctx context.Context, sheet ImportSheet) (Import, error) {
 	id := newToken()
 	err := s.db.Update(ctx, "create_import", func(tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, q("insert_import"), id, sheet.Tenant, sheet.Object, sheet.Name, sheet.Folder)
+		_, err := tx.ExecAll(ctx, []sqldb.Statement{
+			{Text: q("insert_import"), Args: []any{id, sheet.Tenant, sheet.Object, sheet.Name, sheet.Folder}},
+			{Text: q("add_import_upload"), Args: []any{path.Dir(sheet.Object), id}},
+		})
 		return err
 	})
 	if err != nil {
@@ -150,6 +154,7 @@ type ImportRow struct {
 	Kind   string          // of the refused value
 	Reason *Reason         // of the refusal
 	Source json.RawMessage // what NoteSource kept
+	Tries  int64           // that failed
 }
 
 type importRowJSON struct {
@@ -195,7 +200,7 @@ func readRows(ctx context.Context, tx *sqldb.Tx, name string, args ...any) ([]Im
 	err := tx.Query(ctx, q(name), func(scan func(...any) error) error {
 		var r ImportRow
 		var input, code, sentence, source string
-		err := scan(&r.Sheet, &r.Number, &r.State, &input, &r.Job, &r.Column, &r.Kind, &code, &sentence, &source)
+		err := scan(&r.Sheet, &r.Number, &r.State, &input, &r.Job, &r.Column, &r.Kind, &code, &sentence, &source, &r.Tries)
 		if err != nil {
 			return err
 		}

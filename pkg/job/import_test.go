@@ -3,8 +3,11 @@ package job_test
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/job"
 )
@@ -92,7 +95,7 @@ func TestARowThatMeetsALimitStaysPending(t *testing.T) {
 		f.limit(job.Account{Tenant: "acme", Unlimited: true, MaxInFlight: 1})
 		f.submit(f.submissionOf(id, 2))
 		_ = f.declined(f.submissionOf(id, 3), job.RefusedInFlight)
-		if rows, err := f.s.PendingRows(f.ctx, id, 10); err != nil || len(rows) != 2 || rows[0].Number != 3 {
+		if rows, _, err := f.s.PendingRows(f.ctx, id, 10); err != nil || len(rows) != 2 || rows[0].Number != 3 {
 			t.Fatalf("pending %+v, %v", rows, err)
 		}
 		f.sound()
@@ -147,6 +150,107 @@ func TestASheetThatCannotBeReadLeavesNoRows(t *testing.T) {
 		if err := f.s.StoreRows(f.ctx, i.ID, rowsOf(5)); !errors.Is(err, job.ErrEnded) {
 			t.Fatalf("rows of an ended import: %v", err)
 		}
+		f.sound()
+	})
+}
+
+func TestARowThatFailedIsDueAgainAfterItsWaitAndBehindAllOthers(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		id := f.imported(4)
+		pending := func() (numbers []int64, wait time.Duration) {
+			rows, wait, err := f.s.PendingRows(f.ctx, id, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range rows {
+				numbers = append(numbers, r.Number)
+			}
+			return numbers, wait
+		}
+		if err := f.s.PostponeRow(f.ctx, job.RowRef{Import: id, Number: 2}, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := pending(); !slices.Equal(got, []int64{3, 4}) {
+			t.Fatalf("pending %v", got)
+		}
+		f.submit(f.submissionOf(id, 3))
+		if err := f.s.PostponeRow(f.ctx, job.RowRef{Import: id, Number: 4}, 2*time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if got, wait := pending(); got != nil || wait < 50*time.Second || wait > time.Minute {
+			t.Fatalf("pending %v, the next in %v", got, wait)
+		}
+		if err := f.s.Change(f.ctx, "UPDATE import_row SET ready_at = ready_at - 300000000"); err != nil {
+			t.Fatal(err)
+		}
+		rows, _, err := f.s.PendingRows(f.ctx, id, 10)
+		if err != nil || len(rows) != 2 || rows[0].Number != 2 || rows[0].Tries != 1 {
+			t.Fatalf("pending %+v, %v", rows, err)
+		}
+		for _, row := range []int64{2, 4} {
+			f.submit(f.submissionOf(id, row))
+		}
+		if got, wait := pending(); got != nil || wait != 0 {
+			t.Fatalf("pending %v, the next in %v, after all are settled", got, wait)
+		}
+		f.sound()
+	})
+}
+
+func TestWhatAnImportHasStoredIsGarbageSomeTimeAfterItsEndAndNotBefore(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		id := f.imported(3)
+		for _, folder := range []string{"uploads/acme/taken", "uploads/acme/left"} {
+			if err := f.s.Copied(f.ctx, folder, id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		old := func() {
+			t.Helper()
+			for _, text := range []string{"UPDATE upload SET at = at - 7200000000", "UPDATE import SET ended_at = ended_at - 7200000000 WHERE ended_at > 0"} {
+				if err := f.s.Change(f.ctx, text); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		idle := func(age time.Duration) string {
+			t.Helper()
+			all, err := f.s.IdleUploads(f.ctx, age, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(all)
+			return strings.Join(all, " ")
+		}
+		old()
+		if got := idle(time.Hour); got != "" {
+			t.Fatalf("an open import's are garbage: %s", got)
+		}
+		sub := f.submissionOf(id, 2)
+		sub.Upload = "uploads/acme/taken"
+		f.submit(sub)
+		if err := f.s.CancelImport(f.ctx, "acme", id, "test"); err != nil {
+			t.Fatal(err)
+		}
+		if got := idle(time.Hour); got != "" {
+			t.Fatalf("garbage as soon as it has ended: %s", got)
+		}
+		old()
+		if got := idle(time.Hour); got != "imports/x uploads/acme/left" {
+			t.Fatalf("garbage %q", got)
+		}
+	})
+}
+
+func TestAnUploadThatIsGoneIsToldFromOtherFaults(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		id := f.imported(3)
+		sub := f.submissionOf(id, 2)
+		sub.Upload = "uploads/acme/gone"
+		if _, err := f.s.Submit(f.ctx, sub); !errors.Is(err, job.ErrUploadGone) {
+			t.Fatalf("got %v", err)
+		}
+		f.theImport(id, job.ImportRunning, 0, 1)
 		f.sound()
 	})
 }

@@ -2,9 +2,11 @@ package job
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
 )
@@ -106,21 +108,56 @@ func (s *Store) FailImport(ctx context.Context, id, code, sentence string) error
 	})
 }
 
-// PendingRows returns the next rows that are to become jobs, at most limit.
-func (s *Store) PendingRows(ctx context.Context, id string, limit int) ([]ImportRow, error) {
+// PendingRows returns the next rows that are to become jobs, at most limit, those that were not tried yet first; when none is due,
+// how long it is until one is, and 0 when none is left.
+func (s *Store) PendingRows(ctx context.Context, id string, limit int) ([]ImportRow, time.Duration, error) {
 	var rows []ImportRow
+	var next int64
 	err := s.db.View(ctx, "pending_rows", func(tx *sqldb.Tx) error {
 		var err error
-		rows, err = readRows(ctx, tx, "pending_rows", id, limit)
+		if rows, err = readRows(ctx, tx, "pending_rows", id, limit); err != nil || len(rows) > 0 {
+			return err
+		}
+		err = tx.One(ctx, q("next_row"), []any{id}, &next)
+		if errors.Is(err, sql.ErrNoRows) {
+			next = 0
+			return nil
+		}
+		next = max(next, 1) // it has become due since
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list pending rows: %w", err)
+		return nil, 0, fmt.Errorf("list pending rows: %w", err)
 	}
-	return rows, nil
+	return rows, time.Duration(next) * time.Microsecond, nil
 }
 
-// NoteSource keeps what a row's source has become, so that it need not be fetched again.
+// PostponeRow counts a try that failed; the row is due again after wait.
+func (s *Store) PostponeRow(ctx context.Context, row RowRef, wait time.Duration) error {
+	err := s.db.UpdateRelaxed(ctx, "postpone_row", func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, q("postpone_row"), row.Import, row.Sheet, row.Number, wait.Microseconds())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("postpone a row: %w", err)
+	}
+	return nil
+}
+
+// Copied notes that an object is about to appear under a folder of its own, for a row of an import. Unless a job takes it, it is
+// garbage some time after the import's end.
+func (s *Store) Copied(ctx context.Context, folder, id string) error {
+	err := s.db.UpdateRelaxed(ctx, "copied", func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, q("add_import_upload"), folder, id)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note a copy: %w", err)
+	}
+	return nil
+}
+
+// NoteSource keeps what a row's source has become, so that it need not be fetched again; nil forgets it.
 func (s *Store) NoteSource(ctx context.Context, row RowRef, source json.RawMessage) error {
 	err := s.db.UpdateRelaxed(ctx, "row_source", func(tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, q("row_source"), row.Import, row.Sheet, row.Number, string(source))

@@ -58,6 +58,8 @@ var hot = map[string][]any{
 	"import_rows":      {"i1", "", 7, 500},
 	"refused_rows":     {"i1", "", 7, 500},
 	"pending_rows":     {"i1", 50},
+	"next_row":         {"i1"},
+	"postpone_row":     {"i1", "", 7, 1},
 	"accept_row":       {"i1", "", 7, "j1"},
 	"refuse_row":       {"i1", "", 7, 1, "text", "c", "S."},
 	"row_source":       {"i1", "", 7, "{}"},

@@ -311,7 +311,7 @@ func (u *unit) create(sub Submission, id string, t *targetRow, held bool) error 
 		return fmt.Errorf("store job: %w", err)
 	}
 	if changed[len(changed)-1] != 1 {
-		return fmt.Errorf("store job: its upload %s has been collected", sub.Upload)
+		return fmt.Errorf("store job: %w: %s", ErrUploadGone, sub.Upload)
 	}
 	t.Latest, t.dirty = max(t.Latest, sub.Version), true
 	u.addStep(j, sub.First, sub.Input, sub.TraceParent, first)

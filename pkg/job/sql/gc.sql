@@ -5,8 +5,15 @@ ON CONFLICT (folder) DO UPDATE SET at = excluded.at
 -- name: take_upload
 DELETE FROM upload WHERE folder = $1 AND at > 0
 
+-- What belongs to an import may be needed until its end.
 -- name: idle_uploads
-SELECT folder FROM upload WHERE at < (SELECT now_us()) - $1 ORDER BY at, folder LIMIT $2 OFFSET $3
+SELECT u.folder FROM upload u LEFT JOIN import i ON i.id = u.import
+WHERE u.at < (SELECT now_us()) - $1 AND (u.import = '' OR i.ended_at > 0 AND i.ended_at < (SELECT now_us()) - $1)
+ORDER BY u.at, u.folder LIMIT $2 OFFSET $3
+
+-- name: add_import_upload
+INSERT INTO upload (folder, at, import) VALUES ($1, now_us(), $2)
+ON CONFLICT (folder) DO UPDATE SET at = excluded.at, import = excluded.import
 
 -- name: condemn_upload
 UPDATE upload SET at = 0 WHERE folder = $1

@@ -44,19 +44,30 @@ UPDATE import SET state = 'failed', code = $2, sentence = $3, row_count = 0, ref
 UPDATE import SET code = $2, sentence = $3 WHERE id = $1 AND state = 'running' AND code <> $2
 
 -- name: import_rows
-SELECT sheet, row_no, state, input, job, column_no, kind, code, sentence, source FROM import_row
+SELECT sheet, row_no, state, input, job, column_no, kind, code, sentence, source, tries FROM import_row
 WHERE import = $1 AND (sheet, row_no) > ($2, $3)
 ORDER BY sheet, row_no LIMIT $4
 
 -- name: refused_rows
-SELECT sheet, row_no, state, input, job, column_no, kind, code, sentence, source FROM import_row
+SELECT sheet, row_no, state, input, job, column_no, kind, code, sentence, source, tries FROM import_row
 WHERE import = $1 AND state = 'refused' AND (sheet, row_no) > ($2, $3)
 ORDER BY sheet, row_no LIMIT $4
 
+-- Rows that were not tried yet come first.
 -- name: pending_rows
-SELECT sheet, row_no, state, input, job, column_no, kind, code, sentence, source FROM import_row
+SELECT sheet, row_no, state, input, job, column_no, kind, code, sentence, source, tries FROM import_row
+WHERE import = $1 AND state = 'pending' AND ready_at <= (SELECT now_us())
+ORDER BY ready_at, sheet, row_no LIMIT $2
+
+-- How long it is until the next row is to be tried.
+-- name: next_row
+SELECT ready_at - (SELECT now_us()) FROM import_row
 WHERE import = $1 AND state = 'pending'
-ORDER BY sheet, row_no LIMIT $2
+ORDER BY ready_at LIMIT 1
+
+-- name: postpone_row
+UPDATE import_row SET tries = tries + 1, ready_at = (SELECT now_us()) + CAST($4 AS BIGINT)
+WHERE import = $1 AND sheet = $2 AND row_no = $3 AND state = 'pending'
 
 -- name: row_source
 UPDATE import_row SET source = $4 WHERE import = $1 AND sheet = $2 AND row_no = $3
