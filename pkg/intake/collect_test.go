@@ -74,12 +74,12 @@ func (r *rig) database() *sql.DB {
 func (r *rig) referred() []string {
 	r.t.Helper()
 	db := r.database()
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	rows, err := db.QueryContext(context.Background(), "SELECT input FROM step WHERE is_first = 1")
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }()
 	var keys []string
 	for rows.Next() {
 		var input string
@@ -88,6 +88,9 @@ func (r *rig) referred() []string {
 			r.t.Fatal(err)
 		}
 		keys = append(keys, s.Object.Key)
+	}
+	if err := rows.Err(); err != nil {
+		r.t.Fatal(err)
 	}
 	slices.Sort(keys)
 	return keys

@@ -72,7 +72,7 @@ func TestAnImportWhoseServerIsKilledAgainAndAgainDoublesAndLosesNothing(t *testi
 		t.Errorf("%d jobs of %d rows, %v", a.InFlight, rows, err)
 	}
 	db := r.database()
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	for _, text := range []string{"UPDATE upload SET at = at - 1e13", "UPDATE import SET ended_at = ended_at - 1e13"} {
 		if _, err := db.ExecContext(context.Background(), text); err != nil {
 			t.Fatal(err)
