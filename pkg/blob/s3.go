@@ -70,18 +70,6 @@ func (s *S3) Create(ctx context.Context, key string) (Writer, error) {
 	return &s3Writer{ctx: ctx, store: s, key: key, sum: sha256.New()}, nil
 }
 
-// Open implements Store.
-func (s *S3) Open(ctx context.Context, key string) (io.ReadCloser, error) {
-	if err := CheckKey(key); err != nil {
-		return nil, err
-	}
-	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: s.full(key)})
-	if err != nil {
-		return nil, s.failed("open", key, err)
-	}
-	return out.Body, nil
-}
-
 // Path implements Store with a copy in dir, which is made once.
 func (s *S3) Path(ctx context.Context, key, dir string) (string, error) {
 	name := sha256.Sum256([]byte(key))

@@ -3,13 +3,16 @@ package blob
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,13 +21,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// bucket is as much of S3 as a store uses. fail, if set, breaks requests that it returns true for.
+// bucket is as much of S3 as a store uses. fail, if set, breaks requests that it returns true for, cut the connection of an answer
+// after so many bytes.
 type bucket struct {
 	*httptest.Server
 	mu      sync.Mutex
 	objects map[string][]byte
 	uploads map[string]map[string][]byte // id, part number
 	fail    func(*http.Request) bool
+	cut     func(*http.Request) int
 }
 
 func newBucket(t *testing.T) *bucket {
@@ -88,16 +93,59 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodDelete:
 		delete(b.objects, key)
 		w.WriteHeader(http.StatusNoContent)
-	case r.Method == http.MethodGet:
-		content, ok := b.objects[key]
-		if !ok {
-			missingKey(w)
-			return
-		}
-		_, _ = w.Write(content)
+	case r.Method == http.MethodGet || r.Method == http.MethodHead:
+		b.get(w, r, key)
 	default:
 		w.WriteHeader(http.StatusMethodNotAllowed)
 	}
+}
+
+// get answers as S3 does: with an entity tag, parts of an object, 412 for another object than was asked for, and 416 for bytes
+// beyond its end (Amazon S3 API Reference, "GetObject" and "Error responses").
+func (b *bucket) get(w http.ResponseWriter, r *http.Request, key string) {
+	content, ok := b.objects[key]
+	tag := fmt.Sprintf("%q", hex.EncodeToString(fmt.Append(nil, crc32.ChecksumIEEE(content))))
+	var first int
+	_, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &first)
+	switch {
+	case !ok && r.Method == http.MethodHead:
+		w.WriteHeader(http.StatusNotFound)
+	case !ok:
+		missingKey(w)
+	case r.Header.Get("If-Match") != "" && r.Header.Get("If-Match") != tag:
+		refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
+	case err == nil && first >= len(content):
+		refuse(w, http.StatusRequestedRangeNotSatisfiable, "InvalidRange")
+	default:
+		w.Header().Set("ETag", tag)
+		if err == nil {
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, len(content)-1, len(content)))
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(content)-first))
+		if err == nil {
+			w.WriteHeader(http.StatusPartialContent)
+		}
+		b.send(w, r, content[first:])
+	}
+}
+
+func (b *bucket) send(w http.ResponseWriter, r *http.Request, content []byte) {
+	if r.Method == http.MethodHead {
+		return
+	}
+	if b.cut != nil {
+		if n := b.cut(r); n < len(content) {
+			_, _ = w.Write(content[:n])
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+	}
+	_, _ = w.Write(content)
+}
+
+func refuse(w http.ResponseWriter, status int, code string) {
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, `<Error><Code>%s</Code><Message>no</Message></Error>`, code)
 }
 
 func (b *bucket) complete(w http.ResponseWriter, key, id string, body []byte) {
@@ -128,8 +176,7 @@ func (b *bucket) list(w http.ResponseWriter, prefix string) {
 }
 
 func missingKey(w http.ResponseWriter) {
-	w.WriteHeader(http.StatusNotFound)
-	_, _ = io.WriteString(w, `<Error><Code>NoSuchKey</Code><Message>none</Message></Error>`)
+	refuse(w, http.StatusNotFound, "NoSuchKey")
 }
 
 // dechunk undoes the SDK's own framing of uploads.
