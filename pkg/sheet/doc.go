@@ -15,12 +15,11 @@ import "fmt"
 
 // Bounds of a sheet.
 const (
-	MaxBytes  = 32 << 20  // of the file
-	MaxRows   = 200_000   // with values
-	MaxTarget = 512       // bytes of UTF-8
-	MaxTitle  = 1 << 10   // bytes of UTF-8
-	MaxSource = 2 << 10   // bytes of UTF-8
-	maxUnpack = 256 << 20 // bytes that the parts of a workbook may have together
+	MaxBytes  = 32 << 20 // of the file
+	MaxRows   = 200_000  // with values
+	MaxTarget = 512      // bytes of UTF-8
+	MaxTitle  = 1 << 10  // bytes of UTF-8
+	MaxSource = 2 << 10  // bytes of UTF-8
 )
 
 // Column is what a cell says.

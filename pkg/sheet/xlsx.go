@@ -1,23 +1,32 @@
 package sheet
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/xuri/excelize/v2"
 )
 
-// readXLSX reads the first sheet of a workbook. A worksheet beyond 16 MB is unpacked into a temporary file.
-func (t *table) readXLSX(file io.Reader) (err error) {
+// readXLSX reads the first sheet of a workbook.
+func (t *table) readXLSX(file io.ReadSeeker) (err error) {
 	t.facts.Format = XLSX
 	defer func() {
 		if p := recover(); p != nil { // the library trusts a workbook's inner references
 			err = fault("broken_workbook", "The workbook is damaged: open it in a spreadsheet program and save it again as .xlsx.")
 		}
 	}()
-	book, err := excelize.OpenReader(file, excelize.Options{UnzipSizeLimit: maxUnpack, UnzipXMLSizeLimit: excelize.StreamChunkSize})
+	broken := fault("broken_workbook", "The file is no readable .xlsx workbook: save it again as .xlsx, or as CSV in UTF-8.")
+	switch err := bounded(file); {
+	case errors.Is(err, errBounds):
+		return fault("large_workbook", "The workbook has more than %d MiB unpacked, or texts or rows beyond what a spreadsheet program writes: save its first sheet as CSV in UTF-8.", maxUnpack>>20)
+	case err != nil:
+		return broken
+	}
+	book, err := excelize.OpenReader(file, excelize.Options{UnzipSizeLimit: maxUnpack, UnzipXMLSizeLimit: spillAt})
 	if err != nil {
-		return fault("broken_workbook", "The file is no readable .xlsx workbook, or has more than %d MiB unpacked: save it again as .xlsx, or as CSV in UTF-8.", maxUnpack>>20)
+		return broken
 	}
 	defer func() { _ = book.Close() }()
 	sheets := book.GetSheetList()
@@ -29,6 +38,26 @@ func (t *table) readXLSX(file io.Reader) (err error) {
 	}
 	t.sheet = sheets[0]
 	return t.readSheet(book)
+}
+
+// bounded looks a workbook through and goes back to its beginning.
+func bounded(file io.ReadSeeker) error {
+	size, err := file.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return fmt.Errorf("read the sheet: %w", err)
+	}
+	at, ok := file.(io.ReaderAt)
+	if !ok {
+		content, err := io.ReadAll(file)
+		if _, back := file.Seek(0, io.SeekStart); err != nil || back != nil {
+			return fmt.Errorf("read the sheet: %w", errors.Join(err, back))
+		}
+		at = bytes.NewReader(content)
+	}
+	return guard(at, size)
 }
 
 func (t *table) readSheet(book *excelize.File) error {
