@@ -8,10 +8,10 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
-	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/stagefleet/stagefleet/pkg/job"
 	"github.com/stagefleet/stagefleet/pkg/recording"
@@ -133,12 +133,23 @@ func (s *Server) takeSheet(in *job.ImportSheet, r *http.Request, part *multipart
 		if in.Object != "" {
 			return problem(http.StatusBadRequest, "two_files", "Send one sheet per request.")
 		}
-		in.Name = strings.ToValidUTF8(path.Base(strings.ReplaceAll(part.FileName(), `\`, "/")), "?")
+		in.Name = sheetName(part.FileName())
 		object, err := s.keepSheet(r, part)
 		in.Object = object.Key
 		return err
 	}
 	return problem(http.StatusBadRequest, "unknown_field", "The form's fields are file and folder.")
+}
+
+// sheetName is what people see of a file's name.
+func sheetName(name string) string {
+	name = strings.Map(func(char rune) rune {
+		if unicode.IsControl(char) {
+			return '?'
+		}
+		return char
+	}, strings.ToValidUTF8(baseName(name), "?"))
+	return strings.ToValidUTF8(name[:min(len(name), maxName)], "")
 }
 
 const maxFolder = 4 << 10 // bytes of a path

@@ -31,11 +31,12 @@ type desk struct {
 
 func newDesk(t *testing.T, localFiles bool) *desk {
 	t.Helper()
-	d := &desk{t: t, dir: t.TempDir()}
-	var err error
-	if d.s, err = job.Open(t.Context(), "sqlite:"+filepath.Join(d.dir, "record.db"), job.Options{Migrate: true}); err != nil {
-		t.Fatal(err)
-	}
+	return newDeskOn(t, "sqlite", localFiles)
+}
+
+func newDeskOn(t *testing.T, kind string, localFiles bool) *desk {
+	t.Helper()
+	d := &desk{t: t, dir: t.TempDir(), s: open(t, kind, job.Options{})}
 	objects, err := blob.NewFolder(filepath.Join(d.dir, "objects"))
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +60,6 @@ func newDesk(t *testing.T, localFiles bool) *desk {
 		d.client.Close()
 		http.DefaultClient.CloseIdleConnections()
 		d.server.Close()
-		_ = d.s.Close()
 	})
 	return d
 }

@@ -95,6 +95,8 @@ func (s *Server) dispatch(methods map[string]route) http.HandlerFunc {
 		case !ok:
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
 			writeProblem(w, r, problem(http.StatusMethodNotAllowed, "method", "This address does not take %s.", r.Method))
+		case !storable(r.URL.Path):
+			writeProblem(w, r, problem(http.StatusNotFound, "not_found", "There is nothing at this address."))
 		default:
 			s.answer(w, r, route)
 		}
@@ -103,7 +105,10 @@ func (s *Server) dispatch(methods map[string]route) http.HandlerFunc {
 
 // understands refuses what the operation would not look at, so that a misspelt word is not taken for none.
 func (r route) understands(request *http.Request) error {
-	for name := range request.URL.Query() {
+	for name, values := range request.URL.Query() {
+		if slices.ContainsFunc(values, func(v string) bool { return !storable(v) }) {
+			return problem(http.StatusBadRequest, "text", "The parameters of the address must be UTF-8 without NUL characters.")
+		}
 		if !slices.ContainsFunc(r.params, func(p param) bool { return p.in == "query" && p.name == name }) {
 			return problem(http.StatusBadRequest, "unknown_parameter", "The address has a parameter that this operation does not know.")
 		}

@@ -186,6 +186,9 @@ func text(part io.Reader, limit int64) (string, error) {
 	if int64(len(raw)) > limit {
 		return "", problem(http.StatusBadRequest, "field_too_long", "A field of the form has more than %d bytes.", limit)
 	}
+	if !storable(string(raw)) {
+		return "", problem(http.StatusBadRequest, "field_text", "The fields of the form must be UTF-8 without NUL characters.")
+	}
 	return string(raw), nil
 }
 
