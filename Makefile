@@ -5,7 +5,7 @@ GOLANGCI     := build/tools/golangci-lint
 GOLANGCI_VER := v2.15.0
 SCRIPT       ?= demo/sample.txt
 
-.PHONY: test-containers images up-containers down-containers help setup build demo demo-baseline test recovery lint bench verify clean
+.PHONY: test-containers images up-containers down-containers help setup build demo demo-baseline test recovery fuzz lint bench verify clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ test: build ## all tests: race detector, shuffled (installs what they need)
 recovery: ## 500 random kills and freezes over both stores; plans of the hot statements at a million jobs
 	@./scripts/setup.sh test
 	go test -count=1 -v -timeout 60m -run 'TestRandomKills|TestNoHotStatement' ./pkg/job -recovery.kills=500 -plans.jobs=1000000
+
+fuzz: ## every decoder of outside bytes is fed with made-up ones, a minute each (TIME=10m PACKAGE=./pkg/sheet)
+	./scripts/fuzz.sh
 
 lint: $(GOLANGCI) ## golangci-lint, with the package arrows
 	go vet ./...

@@ -106,8 +106,8 @@ type answer struct {
 	P90       *capacity.Estimate `json:"p90,omitempty"`
 	P99       *capacity.Estimate `json:"p99,omitempty"`
 	Forecast  *forecast          `json:"forecast,omitempty"`
-	Formula   string             `json:"formula"`
-	Assumes   []string           `json:"assumptions"`
+	Formula   string             `json:"formula,omitempty"`
+	Assumes   []string           `json:"assumptions,omitempty"`
 	tasks     int
 	taskSlots int
 }
@@ -121,7 +121,7 @@ type forecast struct {
 }
 
 func (s *size) answer(ctx context.Context) (answer, error) {
-	a := answer{Stage: s.stage, Formula: formula, Assumes: assumptions(s.sheet != "")}
+	a := answer{Stage: s.stage}
 	slots := 1
 	if manifest, ok := workers.Stages.Stage(s.stage); ok {
 		p := manifest.Profile
@@ -144,6 +144,7 @@ func (s *size) answer(ctx context.Context) (answer, error) {
 		}
 		a.Forecast = &f
 	}
+	a.explain(s.sheet != "")
 	return a, nil
 }
 

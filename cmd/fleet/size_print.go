@@ -11,19 +11,31 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/capacity"
 )
 
-const formula = "slots = limit a minute x median seconds / (60 x use of one attempt), rounded down; start = a quarter, rounded up"
+const (
+	slotsFormula  = "slots = limit a minute x median seconds / (60 x use of one attempt), rounded down; start = a quarter, rounded up"
+	growthFormula = "growth = arrivals - workers x what one finishes a minute"
+)
 
-func assumptions(sheet bool) []string {
-	all := []string{
-		"the use of an attempt is spread evenly over its duration",
-		"a slot begins its next attempt at once: the queue is never empty",
-		"nobody else draws on the same limits",
-		"attempts that fail are not counted; leave room for retries",
+// explain says how the figures came about.
+func (a *answer) explain(sheet bool) {
+	var formulas []string
+	if a.P90 != nil {
+		formulas = append(formulas, slotsFormula)
+		a.Assumes = append(a.Assumes,
+			"the use of an attempt is spread evenly over its duration",
+			"a slot begins its next attempt at once: the queue is never empty",
+			"nobody else draws on the same limits",
+			"attempts that fail are not counted; leave room for retries",
+		)
+		if sheet {
+			a.Assumes = append(a.Assumes, "without a column requests an attempt makes one request")
+		}
 	}
-	if sheet {
-		all = append(all, "without a column requests an attempt makes one request")
+	if a.Forecast != nil {
+		formulas = append(formulas, growthFormula)
+		a.Assumes = append(a.Assumes, "arrivals and workers stay as they are", "every worker is busy all the time")
 	}
-	return all
+	a.Formula = strings.Join(formulas, "; ")
 }
 
 // print writes the answer for people.
@@ -34,14 +46,14 @@ func (a answer) print(w io.Writer) error {
 	}
 	if a.P90 != nil {
 		printEstimates(&b, *a.P90, *a.P99)
-		if a.Allowed > 0 {
+		if a.Allowed > 0 && a.P90.Ceiling > 0 {
 			fmt.Fprintf(&b, "\nThe manifest lets %s reach %d slots (%d tasks x %d): %s\n", a.Stage, a.Allowed, a.tasks, a.taskSlots, judgement(a.Allowed, a.P90.Ceiling))
 		}
 	}
 	if a.Forecast != nil {
 		a.Forecast.print(&b)
 	}
-	if a.P90 != nil {
+	if a.Formula != "" {
 		fmt.Fprintf(&b, "\n%s.\nAssumed: %s.\n", a.Formula, strings.Join(a.Assumes, "; "))
 	}
 	_, err := io.WriteString(w, strings.TrimLeft(b.String(), "\n"))
@@ -90,10 +102,10 @@ func printEstimates(b *strings.Builder, all ...capacity.Estimate) {
 }
 
 func (f forecast) print(b *strings.Builder) {
-	fmt.Fprintf(b, "\n%d workers x %s a minute against %s arrivals: ", f.Workers, number(f.PerWorker), number(f.Arrivals))
+	fmt.Fprintf(b, "\n%s x %s a minute against %s arrivals: ", counted(f.Workers), number(f.PerWorker), number(f.Arrivals))
 	switch {
 	case f.Growth > 0:
-		fmt.Fprintf(b, "the backlog grows by %s a minute; %d workers keep up.\n", number(f.Growth), f.Needed)
+		fmt.Fprintf(b, "the backlog grows by %s a minute; %d would keep up.\n", number(f.Growth), f.Needed)
 	case f.Backlog == 0:
 		b.WriteString("they keep up.\n")
 	case f.ClearIn == nil:
@@ -102,6 +114,13 @@ func (f forecast) print(b *strings.Builder) {
 		left := time.Duration(*f.ClearIn * float64(time.Second)).Round(time.Second)
 		fmt.Fprintf(b, "the backlog shrinks by %s a minute; %d are done in %v.\n", number(-f.Growth), f.Backlog, left)
 	}
+}
+
+func counted(workers int) string {
+	if workers == 1 {
+		return "1 worker"
+	}
+	return fmt.Sprintf("%d workers", workers)
 }
 
 // number writes a value with separators, and with decimals only where they say something.

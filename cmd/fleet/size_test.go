@@ -39,13 +39,15 @@ func TestSizeNamesTheCeilingItsConstraintTheStartAndTheFormula(t *testing.T) {
 }
 
 func TestSizeForecastsTheBacklog(t *testing.T) {
+	const growth = "growth = arrivals - workers x what one finishes a minute.\nAssumed: arrivals and workers stay as they are; every worker is busy all the time.\n"
 	for want, args := range map[string][]string{
-		"2 workers x 6 a minute against 15 arrivals: the backlog grows by 3 a minute; 3 workers keep up.\n": {"--arrivals", "15", "--workers", "2", "--rate", "6"},
+		"2 workers x 6 a minute against 15 arrivals: the backlog grows by 3 a minute; 3 would keep up.\n": {"--arrivals", "15", "--workers", "2", "--rate", "6"},
 		"3 workers x 6 a minute against 15 arrivals: the backlog shrinks by 3 a minute; 10 are done in 3m20s.\n": {"--arrivals", "15", "--workers", "3", "--rate", "6",
 			"--backlog", "10"},
+		"1 worker x 6 a minute against 6 arrivals: they keep up.\n":                                           {"--arrivals", "6", "--rate", "6"},
 		"3 workers x 6 a minute against 18 arrivals: the backlog stays at 10; one more worker shortens it.\n": {"--arrivals", "18", "--workers", "3", "--rate", "6", "--backlog", "10"},
 	} {
-		if code, out, complaint := sized(args...); code != exitDone || out != want {
+		if code, out, complaint := sized(args...); code != exitDone || out != want+"\n"+growth {
 			t.Errorf("%v: exit %d, %s%s", args, code, out, complaint)
 		}
 	}

@@ -22,7 +22,7 @@ type strict struct{ *job.Store }
 
 var errText = errors.New("invalid byte sequence for encoding UTF8")
 
-func kept(texts ...string) error {
+func keepable(texts ...string) error {
 	for _, text := range texts {
 		if !utf8.ValidString(text) || strings.Contains(text, "\x00") {
 			return errText
@@ -32,35 +32,35 @@ func kept(texts ...string) error {
 }
 
 func (s strict) CreateImport(ctx context.Context, i job.ImportSheet) (job.Import, error) {
-	if err := kept(i.Name, i.Folder); err != nil {
+	if err := keepable(i.Name, i.Folder); err != nil {
 		return job.Import{}, err
 	}
 	return s.Store.CreateImport(ctx, i)
 }
 
 func (s strict) Import(ctx context.Context, tenant, id string) (job.Import, error) {
-	if err := kept(id); err != nil {
+	if err := keepable(id); err != nil {
 		return job.Import{}, err
 	}
 	return s.Store.Import(ctx, tenant, id)
 }
 
 func (s strict) ImportRows(ctx context.Context, tenant string, after job.RowRef, refused bool, limit int) ([]job.ImportRow, error) {
-	if err := kept(after.Import, after.Sheet); err != nil {
+	if err := keepable(after.Import, after.Sheet); err != nil {
 		return nil, err
 	}
 	return s.Store.ImportRows(ctx, tenant, after, refused, limit)
 }
 
 func (s strict) Imports(ctx context.Context, tenant, cursor string, limit int) ([]job.Import, string, error) {
-	if err := kept(cursor); err != nil {
+	if err := keepable(cursor); err != nil {
 		return nil, "", err
 	}
 	return s.Store.Imports(ctx, tenant, cursor, limit)
 }
 
 func (s strict) Job(ctx context.Context, tenant, id string) (job.Job, error) {
-	if err := kept(id); err != nil {
+	if err := keepable(id); err != nil {
 		return job.Job{}, err
 	}
 	return s.Store.Job(ctx, tenant, id)
@@ -68,7 +68,7 @@ func (s strict) Job(ctx context.Context, tenant, id string) (job.Job, error) {
 
 func (s strict) CheckKey(ctx context.Context, secret string) (job.Key, error) {
 	if id, _, ok := strings.Cut(secret, "_"); ok {
-		if err := kept(id); err != nil {
+		if err := keepable(id); err != nil {
 			return job.Key{}, err
 		}
 	}

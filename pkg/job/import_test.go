@@ -215,7 +215,7 @@ func TestWhatAnImportHasStoredIsGarbageSomeTimeAfterItsEndAndNotBefore(t *testin
 		}
 		idle := func(age time.Duration) string {
 			t.Helper()
-			all, err := f.s.IdleUploads(f.ctx, age, 10)
+			all, err := f.s.IdleUploads(f.ctx, age, 0, 10)
 			if err != nil {
 				t.Fatal(err)
 			}
