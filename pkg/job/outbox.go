@@ -121,8 +121,8 @@ func (s *Store) markBatch(ctx context.Context, groups [][]Outgoing) ([]struct{},
 	rows := slices.Concat(groups...)
 	err := s.db.UpdateRelaxed(ctx, "sent", func(tx *sqldb.Tx) error {
 		ids, tokens := sentRows(rows)
-		_, err := tx.Exec(ctx, q("delete_sent"), sqldb.Rows(ids), sqldb.Rows(tokens))
-		return err
+		tx.ExecLast(q("delete_sent"), sqldb.Rows(ids), sqldb.Rows(tokens))
+		return nil
 	})
 	return make([]struct{}, len(groups)), err
 }

@@ -27,11 +27,11 @@ type faultySession struct {
 	fault func(committed bool) error
 }
 
-func (s faultySession) commit(ctx context.Context) error {
+func (s faultySession) commit(ctx context.Context, last []Statement) error {
 	if err := s.fault(false); err != nil {
 		return err
 	}
-	if err := s.session.commit(ctx); err != nil {
+	if err := s.session.commit(ctx, last); err != nil {
 		return err
 	}
 	return s.fault(true)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 )
@@ -163,18 +164,29 @@ func (r pgRows) Close() {
 	_ = r.results.Close()
 }
 
-func (s *pgSession) commit(ctx context.Context) error {
-	if s.begin == nil {
-		tag, err := s.conn.Exec(ctx, "COMMIT")
-		if err != nil {
+func (s *pgSession) commit(ctx context.Context, last []Statement) error {
+	if s.begin != nil && len(last) == 0 {
+		s.done()
+		return nil
+	}
+	results, err := s.send(ctx, append(last, Statement{Text: "COMMIT"}))
+	if err != nil {
+		return err
+	}
+	var tag pgconn.CommandTag
+	for range len(last) + 1 {
+		if tag, err = results.Exec(); err != nil {
+			_ = results.Close() // the same error once more
 			return err
 		}
-		if tag.String() != "COMMIT" { // a statement's error was not passed on
-			s.done()
-			return errors.New("the transaction had failed and was rolled back")
-		}
+	}
+	if err := results.Close(); err != nil {
+		return err
 	}
 	s.done()
+	if tag.String() != "COMMIT" { // a statement's error was not passed on
+		return errors.New("the transaction had failed and was rolled back")
+	}
 	return nil
 }
 

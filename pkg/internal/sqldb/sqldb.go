@@ -44,7 +44,7 @@ type backend interface {
 type session interface {
 	exec(ctx context.Context, all []Statement) ([]int64, error)
 	query(ctx context.Context, st Statement) (rows, error)
-	commit(ctx context.Context) error
+	commit(ctx context.Context, last []Statement) error // in one round trip where there are any
 	rollback() // after a commit this does nothing; it always gives the connection back
 }
 
@@ -164,10 +164,11 @@ func (db *DB) once(ctx context.Context, name string, m mode, fn func(*Tx) error)
 	begun := time.Now()
 	db.metrics.beginWait.Observe(begun.Sub(asked).Seconds())
 	defer func() { db.metrics.observe(name, time.Since(begun), err) }()
-	if err := fn(&Tx{dialect: db.dialect, session: s}); err != nil {
+	tx := &Tx{dialect: db.dialect, session: s}
+	if err := fn(tx); err != nil {
 		return err
 	}
-	if err := s.commit(ctx); Transient(err) {
+	if err := s.commit(ctx, tx.last); Transient(err) {
 		return fmt.Errorf("commit %s: %w", name, err)
 	} else if err != nil {
 		return fmt.Errorf("commit %s: %w: %w", name, ErrUnknown, err)

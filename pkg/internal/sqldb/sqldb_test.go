@@ -107,6 +107,41 @@ func TestAFailedFunctionUndoesItsTransaction(t *testing.T) {
 	})
 }
 
+func TestAStatementThatGoesWithTheCommitFailsWithIt(t *testing.T) {
+	onBoth(t, func(t *testing.T, db *sqldb.DB) {
+		const text = "INSERT INTO thing (id, n) VALUES ($1, $2)"
+		last := func(delete bool, ids ...string) error {
+			return db.Update(t.Context(), "last", func(tx *sqldb.Tx) error {
+				for _, id := range ids {
+					tx.ExecLast(text, id, 1)
+				}
+				if !delete {
+					return nil
+				}
+				_, err := tx.Exec(t.Context(), "DELETE FROM thing")
+				return err
+			})
+		}
+		if err := last(false, "a", "b"); err != nil || count(t, db) != 2 {
+			t.Fatalf("error %v, %d rows, 2 are due", err, count(t, db))
+		}
+		if err := last(true, "c", "d"); err != nil || count(t, db) != 2 {
+			t.Fatalf("error %v, %d rows, 2 are due after the deletion of 2 others", err, count(t, db))
+		}
+		if err := last(true, "e", "e"); err == nil || count(t, db) != 2 {
+			t.Fatalf("error %v, %d rows, nothing may have changed", err, count(t, db))
+		}
+		boom := errors.New("boom")
+		err := db.Update(t.Context(), "fail", func(tx *sqldb.Tx) error {
+			tx.ExecLast(text, "f", 1)
+			return boom
+		})
+		if !errors.Is(err, boom) || count(t, db) != 2 {
+			t.Fatalf("error %v, %d rows, what was due with the commit may not run without it", err, count(t, db))
+		}
+	})
+}
+
 func TestAPanicUndoesItsTransactionAndFreesItsConnection(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *sqldb.DB) {
 		func() {

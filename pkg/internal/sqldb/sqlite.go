@@ -214,8 +214,8 @@ func (s *liteSession) query(ctx context.Context, q Statement) (rows, error) {
 	return liteRows{r}, nil
 }
 
-func (s *liteSession) commit(ctx context.Context) error {
-	if _, err := s.run(ctx, "COMMIT", nil); err != nil {
+func (s *liteSession) commit(ctx context.Context, last []Statement) error {
+	if _, err := s.exec(ctx, append(last, Statement{Text: "COMMIT"})); err != nil {
 		return err
 	}
 	s.done()

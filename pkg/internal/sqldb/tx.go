@@ -15,6 +15,7 @@ import (
 type Tx struct {
 	dialect dialect
 	session session
+	last    []Statement
 }
 
 // Statement is a text of the common SQL with its arguments.
@@ -30,6 +31,11 @@ func (tx *Tx) Exec(ctx context.Context, text string, args ...any) (int64, error)
 		return 0, err
 	}
 	return changed[0], nil
+}
+
+// ExecLast runs a statement when the function has returned, together with the commit: nobody hears how many rows it changed.
+func (tx *Tx) ExecLast(text string, args ...any) {
+	tx.last = append(tx.last, tx.runs(Statement{text, args})...)
 }
 
 // ExecAll runs statements in order, in one round trip where there are any, and returns how many rows each changed.

@@ -5,4 +5,4 @@
 ALTER TABLE step SET (fillfactor = 50)
 
 -- name: tune_attempts
-ALTER TABLE attempt SET (fillfactor = 60)
+ALTER TABLE attempt SET (fillfactor = 45)
