@@ -292,6 +292,9 @@ var ends = map[int]func(effect string) error{
 func (c *child) handle(claim job.Claim) (job.Publication, error) {
 	p := job.Publication{Claim: claim, Output: json.RawMessage(fmt.Sprintf(`{"of":%q}`, claim.Step))}
 	effect, err := c.s.EffectBegin(c.ctx, claim, "pay")
+	if errors.Is(err, job.ErrNotOwner) {
+		err = outcome.ErrLeaseLost // as package worker tells its handler
+	}
 	if err != nil {
 		return p, err
 	}

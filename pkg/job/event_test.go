@@ -92,7 +92,7 @@ func TestAProviderEventFiveTimesInAnyOrderConverges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onBothWithHost(t, func(t *testing.T, f *fixture, h *host, url string) {
 				j := f.give(h, f.submission("talk"))
-				h.dice = diceAwait
+				h.roll(diceAwait)
 				order(f, h, url)
 				f.state(j.ID, job.Queued)
 				if ids, err := f.s.Strings(f.ctx, "SELECT event FROM step"); err != nil || len(ids) != 1 || ids[0] != saidBody {

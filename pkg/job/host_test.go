@@ -300,6 +300,13 @@ func (h *host) wait(ch <-chan string) string {
 	}
 }
 
+// roll says what executions come to from now on.
+func (h *host) roll(dice int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.dice = dice
+}
+
 // show makes all messages visible, as the end of their visibility would.
 func (h *host) show() {
 	h.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/job"
 	"github.com/stagefleet/stagefleet/pkg/outcome"
@@ -41,7 +42,7 @@ func (a *attempt) once(ctx context.Context, name string, call Call) ([]byte, err
 	}
 	effect, err := a.effects.begin(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("begin effect %s: %w", name, err)
+		return nil, unkept("begin", name, err)
 	}
 	if effect.Done {
 		return effect.Result, nil
@@ -51,7 +52,18 @@ func (a *attempt) once(ctx context.Context, name string, call Call) ([]byte, err
 		return nil, err
 	}
 	if err := a.effects.done(context.WithoutCancel(ctx), effect.ID, result); err != nil {
-		return nil, fmt.Errorf("keep the result of effect %s: %w", name, err)
+		return nil, unkept("keep the result of", name, err)
 	}
 	return result, nil
+}
+
+// recordRest is how long work waits after the record could not be asked.
+const recordRest = 10 * time.Second
+
+// unkept defers the work: that the record is away is not its fault, and no attempt. An effect that the record does not know is a fault.
+func unkept(what, name string, err error) error {
+	if errors.Is(err, job.ErrNotFound) {
+		return fmt.Errorf("%s effect %s: %w", what, name, err)
+	}
+	return fmt.Errorf("%s effect %s: %w: %w", what, name, err, outcome.Defer(recordRest, "record_unavailable"))
 }
