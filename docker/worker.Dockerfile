@@ -31,11 +31,16 @@ HEALTHCHECK --interval=10s --timeout=10s --start-period=30s --retries=5 CMD ["/a
 ENTRYPOINT ["/app/worker"]
 
 FROM ${BASE} AS tools
-ARG STAGE
 COPY scripts/tools.txt /tmp/
-RUN packages=$(sed -n "s/^${STAGE}://p" /tmp/tools.txt) && test -n "$packages" && apt-get update -qq \
+# What all stages with tools have comes first, in a layer that their images share.
+RUN packages=$(awk -F: '/^[a-z0-9-]+: *[^ ]/ && $1 != "sample" { n++; k = split($2, p, " "); for (i = 1; i <= k; i++) c[p[i]]++ } \
+ END { for (name in c) if (c[name] == n) print name }' /tmp/tools.txt) && apt-get update -qq \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ca-certificates $packages >/dev/null \
- && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* /tmp/* && mkdir -m 1777 /data
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* && mkdir -m 1777 /data
+ARG STAGE
+RUN packages=$(sed -n "s/^${STAGE}://p" /tmp/tools.txt) && test -n "$packages" && apt-get update -qq \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* /tmp/*
 COPY --from=build /out/${STAGE} /app/worker
 USER 65532:65532
 VOLUME /tmp
