@@ -15,7 +15,7 @@ func newHealth(getenv func(string) string) *cobra.Command {
 		Long:    "health asks a server whether it and its record work, for the health checks of containers: it says nothing if they do.",
 		Example: "  fleet health --addr 127.0.0.1:8080",
 		RunE: func(*cobra.Command, []string) error {
-			c := client{addr: addr}
+			c := client{addr: addr, getenv: getenv}
 			return c.ask(func(ctx context.Context, fleet *api.Client) error { return fleet.Health(ctx) })
 		},
 	}
