@@ -71,6 +71,7 @@ func (p plan) composite(stageName string, c stage.Composite, r rule) Resource {
 		{"AlarmName", AlarmName(p.env, stageName, c.Name)},
 		{"AlarmDescription", describe(c.Name, c.Summary, c.Action)},
 		{"AlarmRule", Sub(r.text())},
+		{"Tags", p.tags(stageName)},
 	}, p.actions(c.Severity)...)}
 }
 

@@ -3,6 +3,7 @@ package infra
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -34,6 +35,12 @@ func (c *checker) must(ok bool, rule, detail string, args ...any) {
 	}
 }
 
+// is wants a value under a path; nil wants nothing there.
+func (c *checker) is(rule string, m Map, want any, path ...string) {
+	got := m.Get(path...)
+	c.must(reflect.DeepEqual(got, want), rule, "%s is %v, want %v", strings.Join(path, "."), got, want)
+}
+
 // Check judges templates by what is wrong in an account although CloudFormation would take it, and by the structure of their
 // resources. The error joins a Finding for each fault. Generate returns nothing that does not pass.
 func Check(templates []Template, pipeline stage.Pipeline, env string) error {
@@ -49,6 +56,7 @@ func Check(templates []Template, pipeline stage.Pipeline, env string) error {
 			c.resource = r
 			c.structure()
 			c.references(r.Properties)
+			c.tagged(r.Properties)
 			if rule := domain[r.Type]; rule != nil {
 				rule(c, r.Properties)
 			}
@@ -63,18 +71,44 @@ var domain = map[string]func(*checker, Map){
 	"AWS::SQS::QueuePolicy":                       (*checker).queuePolicy,
 	"AWS::CloudWatch::Alarm":                      (*checker).alarm,
 	"AWS::CloudWatch::CompositeAlarm":             (*checker).compositeAlarm,
+	"AWS::CloudWatch::Dashboard":                  (*checker).board,
 	"AWS::ECS::TaskDefinition":                    (*checker).task,
 	"AWS::ECS::Service":                           (*checker).service,
+	"AWS::ECS::Cluster":                           (*checker).clusterRules,
 	"AWS::ApplicationAutoScaling::ScalableTarget": (*checker).bounds,
 	"AWS::ApplicationAutoScaling::ScalingPolicy":  (*checker).policy,
 	"AWS::IAM::Role":                              (*checker).roleRules,
 	"AWS::Logs::LogGroup":                         (*checker).logs,
 	"AWS::S3::Bucket":                             (*checker).bucketRules,
+	"AWS::S3::BucketPolicy":                       (*checker).bucketPolicy,
+	"AWS::SNS::Topic":                             (*checker).topicRules,
+	"AWS::SNS::TopicPolicy":                       (*checker).topicPolicy,
+	"AWS::SNS::Subscription":                      (*checker).subscription,
+	"AWS::Budgets::Budget":                        (*checker).budgetRules,
+	"AWS::ECR::Repository":                        (*checker).repositoryRules,
+	"AWS::SSM::Parameter":                         (*checker).switchRules,
+	"AWS::EC2::SecurityGroup":                     (*checker).securityGroup,
+	"AWS::EC2::VPCEndpoint":                       (*checker).endpoint,
+	"AWS::RDS::DBInstance":                        (*checker).databaseRules,
+	"AWS::RDS::DBSubnetGroup":                     (*checker).databaseSubnets,
+	"AWS::SecretsManager::Secret":                 (*checker).secretRules,
+	"AWS::ElasticLoadBalancingV2::LoadBalancer":   (*checker).balancer,
+	"AWS::ElasticLoadBalancingV2::TargetGroup":    (*checker).targetGroup,
+	"AWS::ElasticLoadBalancingV2::Listener":       (*checker).listener,
 }
 
 func (c *checker) whole() {
 	text, err := c.template.YAML()
 	c.must(err == nil && len(text) < MaxBytes && len(c.template.Resources) < MaxResources, "size", "%d bytes, %d resources", len(text), len(c.template.Resources))
+	for _, id := range c.required() {
+		_, ok := c.template.Resource(id)
+		c.must(ok, "missing", "there is no %s", id)
+	}
+	for _, name := range c.outputs() {
+		value, _ := c.template.Outputs.value(name).(Map)
+		c.must(value.Get("Value") != nil, "outputs", "there is no output %s", name)
+	}
+	c.parameters()
 	if c.template.Name == "migrate" {
 		return // runs whatever the manifest says
 	}
@@ -86,6 +120,71 @@ func (c *checker) whole() {
 	c.must(err == nil && strings.HasSuffix(c.template.Description, want), "manifest-hash", "the description does not end with the manifest's hash")
 }
 
+// required are the resources that a template must have: without them nothing else would be missed.
+func (c *checker) required() []string {
+	service := []string{"Logs", "ExecutionRole", "TaskDefinition"}
+	var ids []string
+	switch c.template.Name {
+	case "shared":
+		ids = []string{"Cluster", "KillSwitch", "Repository", "Bucket", "BucketPolicy", "Page", "PagePolicy", "PageSubscription", "Inform", "InformPolicy", "InformSubscription",
+			"Budget", "Dashboard", "TaskGroup", "LoadBalancerGroup", "DatabaseGroup", "Database", "DatabasePassword", "DatabaseUrl", "DatabaseSubnets", "EndpointGroup", "EndpointS3"}
+		for _, s := range endpointServices {
+			ids = append(ids, "Endpoint"+endpointID(s))
+		}
+	case "queues":
+		for _, s := range c.stages {
+			id := logical(s.Name)
+			ids = append(ids, id+"Queue", id+"DLQ", id+"QueuePolicy", id+"DLQPolicy")
+		}
+	case "migrate":
+		ids = service
+	case server:
+		ids = append(service, "TaskRole", "Service", "LoadBalancer", "Targets", "Listener", logical(stage.AlarmServerDown))
+		for _, a := range stage.ServerAlarms() {
+			ids = append(ids, logical(a.Name))
+		}
+	default:
+		s, _ := c.stage()
+		ids = append(service, "TaskRole", "Service", "ScalableTarget", "Scaling", logical(stage.AlarmBroken), logical(stage.AlarmAttention))
+		for _, a := range append(s.Alarms(), s.Paused()) {
+			ids = append(ids, logical(a.Name))
+		}
+	}
+	return ids
+}
+
+// outputs are what people, the deploy script and other stacks ask a stack for.
+func (c *checker) outputs() []string {
+	switch c.template.Name {
+	case "shared":
+		return []string{"SecurityGroup", "LoadBalancerSecurityGroup", "DatabaseSecret", "Repository", "Bucket", "Dashboard", "Manifest"}
+	case "queues":
+		var names []string
+		for _, s := range c.stages {
+			names = append(names, logical(s.Name)+"QueueUrl", logical(s.Name)+"DLQArn")
+		}
+		return names
+	case "migrate":
+		return []string{"TaskDefinition"}
+	}
+	return []string{"TaskDefinition", "Manifest"}
+}
+
+// parameters are held to what a careless deployment must not change.
+func (c *checker) parameters() {
+	p := c.template.Parameters
+	if p.value("Image") != nil {
+		c.is("image-digest", p, ".+@sha256:[0-9a-f]{64}", "Image", "AllowedPattern")
+		c.is("image-digest", p, nil, "Image", "Default")
+	}
+	if p.value("PublicIp") != nil {
+		c.is("private-network", p, "DISABLED", "PublicIp", "Default")
+	}
+	if p.value("ExistingDatabaseSecret") != nil {
+		c.is("endpoints", p, "false", "Endpoints", "Default")
+	}
+}
+
 // stage is the one that the template is of.
 func (c *checker) stage() (stage.Stage, bool) {
 	name, ok := strings.CutPrefix(c.template.Name, "stage-")
@@ -93,6 +192,43 @@ func (c *checker) stage() (stage.Stage, bool) {
 		return stage.Stage{}, false
 	}
 	return c.all.Stage(name)
+}
+
+// owner is what the tag "stage" of the template's resources says; empty where it says none. A queue's is by its name.
+func (c *checker) owner() string {
+	if s, ok := c.stage(); ok {
+		return s.Name
+	}
+	if c.template.Name == server {
+		return server
+	}
+	for _, s := range c.stages {
+		if id := logical(s.Name); c.template.Name == "queues" && (c.resource.ID == id+"Queue" || c.resource.ID == id+"DLQ") {
+			return s.Name
+		}
+	}
+	return ""
+}
+
+// tagged wants the four tags on everything that takes them.
+func (c *checker) tagged(m Map) {
+	if _, takes := schema()[c.resource.Type].Props["Tags"]; !takes {
+		return
+	}
+	want := map[string]any{"app": "stagefleet", "env": c.env, "owner": Ref("Owner")}
+	if name := c.owner(); name != "" {
+		want["stage"] = name
+	}
+	for key, value := range want {
+		got := m.Get("Tags", key) // of a parameter, whose tags are a map
+		tags, _ := m.Get("Tags").(List)
+		for _, t := range tags {
+			if entry, ok := t.(Map); ok && entry.Get("Key") == key {
+				got = entry.Get("Value")
+			}
+		}
+		c.must(got == value, "tags", "tag %s is %v, want %v", key, got, value)
+	}
 }
 
 var inSub = regexp.MustCompile(`\$\{([A-Za-z0-9.:]+)\}`)
@@ -126,43 +262,13 @@ func (c *checker) references(value any) {
 func (c *checker) known(name string) {
 	name, _, _ = strings.Cut(name, ".")
 	_, resource := c.template.Resource(name)
-	c.must(resource || strings.HasPrefix(name, "AWS::") || c.template.Parameters.value(name) != nil, "reference", "there is no %s", name)
+	c.must(resource || pseudo[name] || c.template.Parameters.value(name) != nil, "reference", "there is no %s", name)
 }
 
-// queue finds the stage by the queue's name and compares everything that the manifest says of it.
-func (c *checker) queue(q Map) {
-	name, _ := q.Get("QueueName").(string)
-	i := slices.IndexFunc(c.stages, func(s stage.Stage) bool { return s.QueueName(c.env) == name || s.DLQName(c.env) == name })
-	if i < 0 {
-		c.must(false, "queue-name", "%q is the queue of no stage", name)
-		return
-	}
-	s := c.stages[i]
-	fifo, _ := q.Get("FifoQueue").(bool)
-	c.must(fifo == (s.Queue == stage.FIFO) && fifo == strings.HasSuffix(name, ".fifo"), "queue-type", "FIFO is %v, the stage's queue is %s", fifo, s.Queue)
-	c.must((q.Get("DeduplicationScope") == "messageGroup") == fifo && (q.Get("FifoThroughputLimit") == "perMessageGroupId") == fifo, "queue-throughput", "scope and limit go together, for FIFO")
-	c.must(q.Get("SqsManagedSseEnabled") == true, "queue-encryption", "messages are not encrypted")
-	c.must(c.resource.Keep, "queue-kept", "the queue goes with its stack")
-	_, policy := c.template.Resource(c.resource.ID + "Policy")
-	c.must(policy, "tls-only", "no policy denies requests without TLS")
-	if name == s.DLQName(c.env) {
-		c.must(q.Get("MessageRetentionPeriod") == seconds(s.Durations.DLQRetention), "dlq-retention", "%v s, want %v", q.Get("MessageRetentionPeriod"), s.Durations.DLQRetention)
-		sources, _ := q.Get("RedriveAllowPolicy", "sourceQueueArns").(List)
-		c.must(q.Get("RedriveAllowPolicy", "redrivePermission") == "byQueue" && len(sources) == 1 && sources[0] == arn("sqs", s.QueueName(c.env)), "redrive-allow", "must name %s alone", s.QueueName(c.env))
-		return
-	}
-	c.must(q.Get("RedrivePolicy", "deadLetterTargetArn") == GetAtt(logical(s.Name)+"DLQ.Arn"), "dlq-wiring", "dead letters of %s go to %v", s.Name, q.Get("RedrivePolicy", "deadLetterTargetArn"))
-	c.must(q.Get("RedrivePolicy", "maxReceiveCount") == s.Retry.MaxReceives, "max-receives", "%v, want %d", q.Get("RedrivePolicy", "maxReceiveCount"), s.Retry.MaxReceives)
-	c.must(q.Get("VisibilityTimeout") == seconds(s.Durations.Visibility), "queue-visibility", "%v s, want %v", q.Get("VisibilityTimeout"), s.Durations.Visibility)
-	c.must(q.Get("MessageRetentionPeriod") == seconds(s.Durations.Retention), "queue-retention", "%v s, want %v", q.Get("MessageRetentionPeriod"), s.Durations.Retention)
-}
+// pseudo are the parameters that CloudFormation gives.
+var pseudo = map[string]bool{"AWS::AccountId": true, "AWS::Region": true, "AWS::Partition": true, "AWS::NoValue": true}
 
-func (c *checker) queuePolicy(p Map) {
-	for _, s := range statementsOf(p.Get("PolicyDocument")) {
-		c.must(s.Get("Effect") == "Deny" && s.Get("Condition", "Bool", "aws:SecureTransport") == "false", "tls-only", "the statement does not deny requests without TLS")
-	}
-}
-
+// statementsOf are the statements of a policy document; of one that depends on a condition the one that allows something.
 func statementsOf(document any) []Map {
 	m, _ := document.(Map)
 	var all []Map
@@ -178,11 +284,12 @@ func statementsOf(document any) []Map {
 	return all
 }
 
-func (c *checker) logs(g Map) {
-	c.must(g.Get("RetentionInDays") == LogDays, "log-retention", "%v days, want %d", g.Get("RetentionInDays"), LogDays)
-}
+// kept wants a resource to outlive its stack.
+func (c *checker) kept(rule string) { c.must(c.resource.Keep, rule, "it goes with its stack") }
 
-func (c *checker) bucketRules(b Map) {
-	c.must(b.Get("PublicAccessBlockConfiguration", "BlockPublicPolicy") == true, "bucket-private", "the bucket may be made public")
-	c.must(b.Get("LifecycleConfiguration", "Rules") != nil, "bucket-lifecycle", "nothing removes what was half uploaded")
+// only wants no other property of the resource than those named.
+func (c *checker) only(rule string, m Map, names ...string) {
+	for _, p := range m {
+		c.must(p.Value == nil || slices.Contains(names, p.Key), rule, "%s says %v, which nobody has asked for", p.Key, p.Value)
+	}
 }

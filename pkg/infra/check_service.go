@@ -1,143 +1,131 @@
 package infra
 
 import (
-	"reflect"
+	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/stagefleet/stagefleet/pkg/stage"
 )
 
-// ruleOf is the manifest's rule behind an alarm of the template.
-func (c *checker) ruleOf(name string) (a stage.Alarm, query Map, ok bool) {
-	s, isStage := c.stage()
-	rules := stage.ServerAlarms()
-	if isStage {
-		rules = append(s.Alarms(), s.Paused())
-	}
-	i := slices.IndexFunc(rules, func(a stage.Alarm) bool { return logical(a.Name) == name })
-	if i < 0 {
-		return a, nil, false
-	}
-	a = rules[i]
-	switch {
-	case isStage:
-		return a, c.stageQuery(s, a), true
-	case a.Signal == stage.SignalServer:
-		return a, c.missing("server", a.Period), true
-	}
-	return a, c.ownQuery("server", a, a.Signal), true
-}
-
-// alarm compares an alarm with its rule, and what it measures with what the rule is about.
-func (c *checker) alarm(m Map) {
-	a, query, ok := c.ruleOf(c.resource.ID)
-	c.must(ok, "alarm-rule", "the manifest has no such rule")
-	if !ok {
-		return
-	}
-	c.must(m.Get("Threshold") == a.Threshold && m.Get("ComparisonOperator") == "GreaterThanOrEqualToThreshold", "alarm-threshold", "%v, want >= %v", m.Get("Threshold"), a.Threshold)
-	c.must(m.Get("EvaluationPeriods") == a.Of && m.Get("DatapointsToAlarm") == a.Points, "alarm-window", "%v of %v, want %d of %d", m.Get("DatapointsToAlarm"), m.Get("EvaluationPeriods"), a.Points, a.Of)
-	c.must(m.Get("TreatMissingData") == "notBreaching", "alarm-missing-data", "%v, want notBreaching", m.Get("TreatMissingData"))
-	for _, p := range query {
-		c.must(reflect.DeepEqual(m.Get(p.Key), p.Value), "alarm-metric", "%s is %v, want %v", p.Key, m.Get(p.Key), p.Value)
-	}
-	told := m.Get("AlarmActions") != nil
-	_, isStage := c.stage()
-	c.must(told == (a.DuringPause || !isStage), "alarm-actions", "tells somebody: %v", told)
-	description, _ := m.Get("AlarmDescription").(Sub)
-	c.must(strings.HasSuffix(string(description), "/"+a.Name+".md#"+firstAnchor), "alarm-runbook", "the description does not lead to the runbook")
-}
-
-func (c *checker) compositeAlarm(m Map) {
-	c.must(m.Get("AlarmActions") != nil && m.Get("OKActions") != nil, "alarm-actions", "nobody is told")
-	if c.resource.ID == logical(stage.AlarmAttention) {
-		c.must(m.Get("ActionsSuppressor") == Ref(logical(stage.AlarmPaused)), "alarm-suppressor", "a pause does not suppress it")
-	}
-	if s, ok := c.stage(); ok && c.resource.ID == logical(stage.AlarmBroken) {
-		c.must(m.Get("AlarmRule") == Sub(c.brokenRule(s).text()), "composite-rule", "%v, want %s", m.Get("AlarmRule"), c.brokenRule(s).text())
-	}
-}
-
-func (c *checker) task(m Map) {
-	containers, _ := m.Get("ContainerDefinitions").(List)
-	for _, v := range containers {
-		d, _ := v.(Map)
-		c.must(d.Get("ReadonlyRootFilesystem") == true, "read-only-root", "the root file system may be written to")
-		user, _ := d.Get("User").(string)
-		c.must(user != "" && !strings.HasPrefix(user, "0") && user != "root", "non-root", "the user is %q", user)
-		c.must(d.Get("LinuxParameters", "InitProcessEnabled") == true, "init-process", "no init process passes signals on")
-		c.must(d.Get("LogConfiguration", "LogDriver") == "awslogs", "logs", "the log goes nowhere")
-		c.must(d.Get("VersionConsistency") == "enabled", "image-digest", "the image may change under its tag")
-		if s, ok := c.stage(); ok {
-			c.stageTask(s, m, d)
-		}
-	}
-}
-
-func (c *checker) stageTask(s stage.Stage, m, d Map) {
-	c.must(d.Get("StopTimeout") == seconds(s.Durations.StopTimeout), "stop-timeout", "%v s, want %v", d.Get("StopTimeout"), s.Durations.StopTimeout)
-	c.must(m.Get("Cpu") == itoa(s.Profile.CPU) && m.Get("Memory") == itoa(s.Profile.Memory), "task-size", "%v / %v, want %d / %d", m.Get("Cpu"), m.Get("Memory"), s.Profile.CPU, s.Profile.Memory)
-	env := map[string]string{}
-	list, _ := d.Get("Environment").(List)
-	for _, v := range list {
-		entry, _ := v.(Map)
-		name, _ := entry.Get("Name").(string)
-		env[name], _ = entry.Get("Value").(string)
-	}
-	got, err := stage.ParseEnv(func(name string) string { return env[name] }, s.Name)
-	set, _ := c.all.Settings(c.env, s.Name) // Ordered has validated the manifest
-	c.must(err == nil && got.Hash() == set.Hash(), "settings", "the worker would refuse its settings, or they are another manifest's: %v", err)
-}
-
 func (c *checker) service(m Map) {
-	c.must(m.Get("AvailabilityZoneRebalancing") == "DISABLED", "zone-rebalancing", "busy tasks may be moved between zones")
-	c.must(m.Get("DeploymentConfiguration", "DeploymentCircuitBreaker", "Rollback") == true, "circuit-breaker", "a bad deployment does not go back")
-	alarms, _ := m.Get("DeploymentConfiguration", "Alarms", "AlarmNames").(List)
-	c.must(!slices.Contains(alarms, any(Ref(logical(stage.AlarmDLQ)))), "deployment-alarms", "a dead letter from before would undo every deployment")
-	s, ok := c.stage()
-	if !ok {
+	c.is("zone-rebalancing", m, "DISABLED", "AvailabilityZoneRebalancing")
+	c.is("circuit-breaker", m, true, "DeploymentConfiguration", "DeploymentCircuitBreaker", "Enable")
+	c.is("circuit-breaker", m, true, "DeploymentConfiguration", "DeploymentCircuitBreaker", "Rollback")
+	c.is("deployment-percent", m, 100, "DeploymentConfiguration", "MinimumHealthyPercent")
+	c.is("deployment-percent", m, 200, "DeploymentConfiguration", "MaximumPercent")
+	c.is("service-name", m, c.owner(), "ServiceName")
+	c.is("service-name", m, c.cluster(), "Cluster")
+	c.is("service-name", m, Ref("TaskDefinition"), "TaskDefinition")
+	c.is("platform", m, "1.4.0", "PlatformVersion")
+	c.is("tags", m, "SERVICE", "PropagateTags")
+	c.is("tags", m, true, "EnableECSManagedTags")
+	vpc := []string{"NetworkConfiguration", "AwsvpcConfiguration"}
+	c.is("private-network", m, Ref("PublicIp"), append(vpc, "AssignPublicIp")...)
+	c.is("private-network", m, Ref("Subnets"), append(vpc, "Subnets")...)
+	c.is("private-network", m, List{Ref("SecurityGroup")}, append(vpc, "SecurityGroups")...)
+	c.only("service-surplus", m, "ServiceName", "Cluster", "TaskDefinition", "DesiredCount", "CapacityProviderStrategy", "PlatformVersion", "AvailabilityZoneRebalancing",
+		"DeploymentConfiguration", "NetworkConfiguration", "HealthCheckGracePeriodSeconds", "LoadBalancers", "EnableECSManagedTags", "PropagateTags", "Tags")
+	c.manifestTag(m)
+	if s, ok := c.stage(); ok {
+		c.stageService(s, m)
 		return
 	}
-	c.must(len(alarms) > 0, "deployment-alarms", "no alarm stops a bad deployment")
-	c.must(m.Get("DesiredCount") == nil, "desired-count", "every deployment would undo what scaling has decided")
-	c.must(reflect.DeepEqual(m.Get("CapacityProviderStrategy"), capacity(s)), "spot", "the capacity is not what the stage says: Spot only where it does")
+	c.is("server-count", m, 1, "DesiredCount")
+	c.is("spot", m, List{Map{{"CapacityProvider", "FARGATE"}, {"Weight", 1}}}, "CapacityProviderStrategy")
+	c.is("server-balancer", m, If{"HasCertificate", List{Map{{"ContainerName", server}, {"ContainerPort", apiPort}, {"TargetGroupArn", Ref("Targets")}}}, NoValue}, "LoadBalancers")
+	c.is("server-balancer", m, If{"HasCertificate", 60, NoValue}, "HealthCheckGracePeriodSeconds")
+	tags, _ := m.Get("Tags").(List)
+	c.must(slices.ContainsFunc(tags, func(t any) bool { i, ok := t.(If); return ok && i.Condition == "HasCertificate" }), "server-balancer", "the service does not wait for the listener")
+}
+
+func (c *checker) stageService(s stage.Stage, m Map) {
+	const of = "DeploymentConfiguration"
+	alarms, _ := m.Get(of, "Alarms", "AlarmNames").(List)
+	c.must(!slices.Contains(alarms, any(Ref(logical(stage.AlarmDLQ)))), "deployment-alarms", "a dead letter from before would undo every deployment")
+	c.is("deployment-alarms", m, List{Ref(logical(stage.AlarmStuck)), Ref(logical(stage.AlarmQuarantine))}, of, "Alarms", "AlarmNames")
+	c.is("deployment-alarms", m, true, of, "Alarms", "Enable")
+	c.is("deployment-alarms", m, true, of, "Alarms", "Rollback")
+	c.is("desired-count", m, nil, "DesiredCount") // every deployment would undo what scaling has decided
+	want := List{Map{{"CapacityProvider", "FARGATE"}, {"Weight", 1}}}
+	if s.Profile.Spot {
+		want = List{Map{{"CapacityProvider", "FARGATE"}, {"Base", s.Profile.MinTasks}, {"Weight", 1}}, Map{{"CapacityProvider", "FARGATE_SPOT"}, {"Weight", 4}}}
+	}
+	c.is("spot", m, want, "CapacityProviderStrategy")
+}
+
+// manifestTag wants the tag by which doctor sees that a service is of another manifest.
+func (c *checker) manifestTag(m Map) {
+	want, _ := c.hash()
+	if s, ok := c.stage(); ok {
+		set, _ := c.all.Settings(c.env, s.Name) // Ordered has validated the manifest
+		want = set.Hash()
+	}
+	tags, _ := m.Get("Tags").(List)
+	c.must(slices.ContainsFunc(tags, func(t any) bool { e, ok := t.(Map); return ok && e.Get("Key") == "manifest" && e.Get("Value") == want }),
+		"manifest-hash", "no tag says the manifest's hash")
 }
 
 func (c *checker) bounds(m Map) {
 	s, _ := c.stage()
-	c.must(m.Get("MinCapacity") == s.Profile.MinTasks && m.Get("MaxCapacity") == s.Profile.MaxTasks, "scaling-bounds", "%v to %v, want %d to %d", m.Get("MinCapacity"), m.Get("MaxCapacity"), s.Profile.MinTasks, s.Profile.MaxTasks)
+	c.is("scaling-bounds", m, s.Profile.MinTasks, "MinCapacity")
+	c.is("scaling-bounds", m, s.Profile.MaxTasks, "MaxCapacity")
+	c.must(s.Profile.MaxTasks*s.Profile.Slots <= s.Profile.Ceiling, "scaling-bounds", "more than the ceiling")
+	c.is("scaling-of", m, "ecs", "ServiceNamespace")
+	c.is("scaling-of", m, "ecs:service:DesiredCount", "ScalableDimension")
+	c.is("scaling-of", m, Sub("service/"+c.cluster()+"/${Service.Name}"), "ResourceId")
+	c.only("scaling-of", m, "ServiceNamespace", "ScalableDimension", "ResourceId", "MinCapacity", "MaxCapacity")
 }
 
-// policy compares the whole of a policy's metrics: one letter in an expression, and the fleet does not scale.
+// policy states once more, apart from what writes it, what the number of tasks follows.
 func (c *checker) policy(m Map) {
 	s, _ := c.stage()
-	want := c.scaling(s).Properties
 	const of = "TargetTrackingScalingPolicyConfiguration"
-	c.must(m.Get(of, "TargetValue") == s.BacklogTarget(), "scaling-target", "%v, want %v", m.Get(of, "TargetValue"), s.BacklogTarget())
-	c.must(m.Get(of, "PredefinedMetricSpecification") == nil, "scaling-metric", "a second measure beside the backlog kills busy tasks")
-	c.must(reflect.DeepEqual(m.Get(of, "CustomizedMetricSpecification"), want.Get(of, "CustomizedMetricSpecification")), "scaling-metric", "the backlog is not what waits, is in flight and is delayed per running task")
-}
-
-// roleRules hold a role to what its process needs: no star, and only the queues that it is meant to use.
-func (c *checker) roleRules(m Map) {
-	policies, _ := m.Get("Policies").(List)
-	for _, v := range policies {
-		policy, _ := v.(Map)
-		for _, s := range statementsOf(policy.Get("PolicyDocument")) {
-			actions, _ := s.Get("Action").(List)
-			resources, _ := s.Get("Resource").(List)
-			for _, a := range actions {
-				action, _ := a.(string)
-				c.must(action != "" && !strings.Contains(action, "*"), "grant-star", "action %v", a)
-			}
-			for _, r := range resources {
-				c.must(r != "*" || s.Get("Sid") == "PullToken", "grant-star", "resource * for %v", actions)
-			}
+	c.is("scaling-target", m, s.BacklogTarget(), of, "TargetValue")
+	c.is("scaling-pace", m, 60, of, "ScaleOutCooldown")
+	c.is("scaling-pace", m, 300, of, "ScaleInCooldown")
+	c.is("scaling-pace", m, nil, of, "DisableScaleIn")
+	c.is("scaling-of", m, "TargetTrackingScaling", "PolicyType")
+	c.is("scaling-of", m, Ref("ScalableTarget"), "ScalingTargetId")
+	c.is("scaling-of", m, c.name(s.Name+"-backlog"), "PolicyName")
+	c.is("scaling-metric", m, nil, of, "PredefinedMetricSpecification") // a second measure kills busy tasks
+	asked := map[string]string{}
+	metrics, _ := m.Get(of, "CustomizedMetricSpecification", "Metrics").(List)
+	var results []string
+	for _, v := range metrics {
+		q, _ := v.(Map)
+		id, _ := q.Get("Id").(string)
+		asked[id], _ = q.Get("Expression").(string)
+		if stat, ok := q.Get("MetricStat").(Map); ok {
+			asked[id] = fmt.Sprint(stat.Get("Metric", "Namespace"), " ", stat.Get("Metric", "MetricName"), " ", stat.Get("Stat"), " ", stat.Get("Metric", "Dimensions"))
+		}
+		if q.Get("ReturnData") == true {
+			results = append(results, id)
 		}
 	}
-	s, ok := c.stage()
-	if want, err := c.taskRole(s); ok && c.resource.ID == "TaskRole" {
-		c.must(err == nil && reflect.DeepEqual(m.Get("Policies"), want.Properties.Get("Policies")), "grant-target", "the role's grants are not those on the stage's own queue, dead letters, next queue, objects and switch")
+	c.must(fmt.Sprint(results) == "[perTask]", "scaling-metric", "the results are %v, want perTask alone", results)
+	want := c.wantedMetrics(s)
+	for id, text := range want {
+		c.must(asked[id] == text, "scaling-metric", "%s is %q, want %q", id, asked[id], text)
 	}
+	c.must(len(asked) == len(want), "scaling-metric", "%d metrics, want %d", len(asked), len(want))
+}
+
+// wantedMetrics are the metrics of a scaling policy by their IDs: what waits, is in flight and is delayed, per running task.
+func (c *checker) wantedMetrics(s stage.Stage) map[string]string {
+	sqs := func(metric string) string {
+		return fmt.Sprint("AWS/SQS ", metric, " Maximum ", List{Map{{"Name", "QueueName"}, {"Value", s.QueueName(c.env)}}})
+	}
+	want := map[string]string{
+		"visible": sqs("ApproximateNumberOfMessagesVisible"), "flight": sqs("ApproximateNumberOfMessagesNotVisible"), "delayed": sqs("ApproximateNumberOfMessagesDelayed"),
+		"tasks":   fmt.Sprint("ECS/ContainerInsights RunningTaskCount Average ", List{Map{{"Name", "ClusterName"}, {"Value", c.cluster()}}, Map{{"Name", "ServiceName"}, {"Value", s.Name}}}),
+		"backlog": "FILL(visible, 0) + FILL(flight, 0) + FILL(delayed, 0)",
+		"running": "IF(FILL(tasks, 0) > 1, FILL(tasks, 1), 1)",
+		"perTask": "backlog / running",
+	}
+	if s.Queue == stage.FIFO {
+		want["groups"] = sqs("ApproximateNumberOfGroupsWithInflightMessages")
+		want["useful"] = fmt.Sprintf("IF(FILL(groups, 0) >= running * %d, backlog, FILL(groups, 0))", s.Profile.Slots)
+		want["perTask"] = "useful / running"
+	}
+	return want
 }

@@ -89,6 +89,9 @@ func (p plan) database() []Resource {
 	}
 }
 
+// endpointServices are what tasks and those that start them call.
+var endpointServices = []string{"sqs", "ssm", "logs", "secretsmanager", "ecs", "ecr.api", "ecr.dkr"}
+
 // endpoints let subnets without a way out reach what tasks call. ECS is for task protection.
 func (p plan) endpoints() []Resource {
 	const made = "MakesEndpoints"
@@ -103,12 +106,14 @@ func (p plan) endpoints() []Resource {
 		}},
 		{ID: "EndpointS3", Type: "AWS::EC2::VPCEndpoint", Condition: made, Properties: Map{
 			{"VpcId", Ref("Vpc")}, {"VpcEndpointType", "Gateway"}, {"ServiceName", Sub("com.amazonaws.${AWS::Region}.s3")}, {"RouteTableIds", List{Ref("RouteTable")}},
+			{"Tags", p.tags("")},
 		}},
 	}
-	for _, service := range []string{"sqs", "ssm", "logs", "secretsmanager", "ecs", "ecr.api", "ecr.dkr"} {
+	for _, service := range endpointServices {
 		all = append(all, Resource{ID: "Endpoint" + endpointID(service), Type: "AWS::EC2::VPCEndpoint", Condition: made, Properties: Map{
 			{"VpcId", Ref("Vpc")}, {"VpcEndpointType", "Interface"}, {"ServiceName", Sub("com.amazonaws.${AWS::Region}." + service)},
 			{"PrivateDnsEnabled", true}, {"SubnetIds", Ref("Subnets")}, {"SecurityGroupIds", List{GetAtt("EndpointGroup.GroupId")}},
+			{"Tags", p.tags("")},
 		}})
 	}
 	return all

@@ -47,8 +47,14 @@ func trust() Map {
 	})
 }
 
-func role(id, description string, tags List, policy string, statements ...any) Resource {
+// RolePath is where the roles of an environment are, so that one look finds them all.
+func RolePath(env string) string { return "/stagefleet/" + env + "/" }
+
+func (p plan) rolePath() string { return RolePath(p.env) }
+
+func role(path, id, description string, tags List, policy string, statements ...any) Resource {
 	return Resource{ID: id, Type: "AWS::IAM::Role", Properties: Map{
+		{"Path", path},
 		{"Description", description},
 		{"AssumeRolePolicyDocument", trust()},
 		{"Policies", List{Map{{"PolicyName", policy}, {"PolicyDocument", document(statements...)}}}},
@@ -105,7 +111,7 @@ func (p plan) taskRole(s stage.Stage) (Resource, error) {
 	if !s.ReadsOnly {
 		statements = append(statements, allow("WriteOwnObjects", writing, p.objects(results+"*/"+s.Name+"/*")))
 	}
-	return role("TaskRole", "What a worker of stage "+s.Name+" may do", p.tags(s.Name), "worker", statements...), nil
+	return role(p.rolePath(), "TaskRole", "What a worker of stage "+s.Name+" may do", p.tags(s.Name), "worker", statements...), nil
 }
 
 // serverRole is what the server may do: relay to every queue, count and sweep, take uploads, hand results out, and collect garbage.
@@ -115,7 +121,7 @@ func (p plan) serverRole() Resource {
 		all = append(all, arn("sqs", s.QueueName(p.env)), arn("sqs", s.DLQName(p.env)))
 		dead = append(dead, arn("sqs", s.DLQName(p.env)))
 	}
-	return role("TaskRole", "What the server may do", p.tags("server"), "server",
+	return role(p.rolePath(), "TaskRole", "What the server may do", p.tags(server), server,
 		allow("Relay", slices.Concat(sending, counting), all...),
 		allow("SweepDeadLetters", receiving, dead...),
 		allow("ReadObjects", reading, p.objects(uploads+"*"), p.objects(results+"*")),
@@ -140,7 +146,7 @@ func (p plan) executionRole(name string, secrets []secret) Resource {
 		}
 		statements = append(statements, statement)
 	}
-	return role("ExecutionRole", "What ECS may do to start a task of "+name, p.tags(name), "start", statements...)
+	return role(p.rolePath(), "ExecutionRole", "What ECS may do to start a task of "+name, p.tags(name), "start", statements...)
 }
 
 // secret is an environment variable whose value is in Secrets Manager.

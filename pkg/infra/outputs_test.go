@@ -138,3 +138,25 @@ func TestOnlyCompositesPageAndAPauseSuppressesAllButDeadLetters(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryAlarmHasItsPageAndEveryPageItsAlarm also wants each page to begin with what the alarm says to do first.
+func TestEveryAlarmHasItsPageAndEveryPageItsAlarm(t *testing.T) {
+	pages := map[string]string{}
+	for _, f := range generate(t) {
+		if name, ok := strings.CutPrefix(f.Name, "runbooks/"); ok {
+			pages[strings.TrimSuffix(name, ".md")] = string(f.Text)
+		}
+	}
+	alarms := map[string]bool{}
+	for _, r := range everyRule() {
+		alarms[r.name] = true
+		if page, ok := pages[r.name]; !ok || !strings.Contains(page, "\n## Do this first\n") {
+			t.Errorf("%s has no page, or one that does not say what to do first", r.name)
+		}
+	}
+	for name := range pages {
+		if !alarms[name] {
+			t.Errorf("the page %s is of no alarm", name)
+		}
+	}
+}

@@ -90,7 +90,7 @@ func (p plan) pages() []page {
 		composite(s.Attention())
 	}
 	for _, a := range stage.ServerAlarms() {
-		rule("server", "-", a)
+		rule(server, "-", a)
 	}
 	composite(stage.ServerBroken())
 	return pages

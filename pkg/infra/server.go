@@ -23,14 +23,14 @@ func (p plan) server() (Template, error) {
 	}
 	c := p.serverContainer()
 	t := Template{
-		Name: "server", Description: fmt.Sprintf("Stagefleet %s: the server. Manifest %s", p.env, hash),
+		Name: server, Description: fmt.Sprintf("Stagefleet %s: the server. Manifest %s", p.env, hash),
 		Parameters: append(parametersOf(),
 			text("Certificate", "ARN of a certificate for the load balancer; empty: no load balancer, the API is for the VPC alone."),
 			parameter("Vpc", "AWS::EC2::VPC::Id", "The VPC.", nil),
 			parameter("LoadBalancerSecurityGroup", "AWS::EC2::SecurityGroup::Id", "The load balancer's security group, an output of the shared stack.", nil)),
 		Conditions: Map{given("Certificate")},
 		Resources: []Resource{
-			logGroup(Sub(LogGroup(p.env, "server")), p.tags("server")), p.executionRole("server", c.secrets), p.serverRole(), c.taskDefinition(),
+			logGroup(Sub(LogGroup(p.env, server)), p.tags(server)), p.executionRole(server, c.secrets), p.serverRole(), c.taskDefinition(),
 		},
 		Outputs: Map{
 			{"TaskDefinition", Map{{"Value", Ref("TaskDefinition")}}},
@@ -61,7 +61,7 @@ func (p plan) migrate() (Template, error) {
 
 func (p plan) serverContainer() container {
 	return container{
-		plan: p, name: "server", cpu: serverCPU, memory: serverMemory, stop: serverStop,
+		plan: p, name: server, cpu: serverCPU, memory: serverMemory, stop: serverStop,
 		command: List{"serve", "--addr", fmt.Sprintf("0.0.0.0:%d", apiPort)},
 		ports:   List{Map{{"ContainerPort", apiPort}}},
 		environment: Map{
@@ -76,7 +76,7 @@ func (p plan) serverContainer() container {
 
 func (p plan) serverService(hash string) Resource {
 	return Resource{ID: "Service", Type: "AWS::ECS::Service", Properties: Map{
-		{"ServiceName", "server"},
+		{"ServiceName", server},
 		{"Cluster", p.cluster()},
 		{"TaskDefinition", Ref("TaskDefinition")},
 		{"DesiredCount", 1},
@@ -87,12 +87,12 @@ func (p plan) serverService(hash string) Resource {
 		{"NetworkConfiguration", network()},
 		{"HealthCheckGracePeriodSeconds", If{"HasCertificate", 60, NoValue}},
 		{"LoadBalancers", If{"HasCertificate", List{Map{
-			{"ContainerName", "server"}, {"ContainerPort", apiPort}, {"TargetGroupArn", Ref("Targets")},
+			{"ContainerName", server}, {"ContainerPort", apiPort}, {"TargetGroupArn", Ref("Targets")},
 		}}, NoValue}},
 		{"EnableECSManagedTags", true},
 		{"PropagateTags", "SERVICE"},
 		// ECS takes a target group only when a load balancer has it: the tag makes the service wait for the listener.
-		{"Tags", append(p.tags("server"), tag("manifest", hash), If{"HasCertificate", tag("listener", Ref("Listener")), NoValue})},
+		{"Tags", append(p.tags(server), tag("manifest", hash), If{"HasCertificate", tag("listener", Ref("Listener")), NoValue})},
 	}}
 }
 
@@ -104,13 +104,13 @@ func (p plan) loadBalancer() []Resource {
 				Map{{"Key", "routing.http.drop_invalid_header_fields.enabled"}, {"Value", "true"}},
 				Map{{"Key", "idle_timeout.timeout_seconds"}, {"Value", "120"}},
 			}},
-			{"Tags", p.tags("server")},
+			{"Tags", p.tags(server)},
 		}},
 		{ID: "Targets", Type: "AWS::ElasticLoadBalancingV2::TargetGroup", Condition: "HasCertificate", Properties: Map{
 			{"VpcId", Ref("Vpc")}, {"TargetType", "ip"}, {"Protocol", "HTTP"}, {"Port", apiPort},
 			{"HealthCheckPath", "/healthz"}, {"HealthCheckIntervalSeconds", 15},
 			{"TargetGroupAttributes", List{Map{{"Key", "deregistration_delay.timeout_seconds"}, {"Value", "30"}}}},
-			{"Tags", p.tags("server")},
+			{"Tags", p.tags(server)},
 		}},
 		{ID: "Listener", Type: "AWS::ElasticLoadBalancingV2::Listener", Condition: "HasCertificate", Properties: Map{
 			{"LoadBalancerArn", Ref("LoadBalancer")}, {"Protocol", "HTTPS"}, {"Port", 443}, {"SslPolicy", "ELBSecurityPolicy-TLS13-1-2-2021-06"},
@@ -123,13 +123,13 @@ func (p plan) loadBalancer() []Resource {
 func (p plan) serverAlarms() []Resource {
 	var all []Resource
 	for _, a := range stage.ServerAlarms() {
-		query := p.ownQuery("server", a, a.Signal)
+		query := p.ownQuery(server, a, a.Signal)
 		if a.Signal == stage.SignalServer {
-			query = p.missing("server", a.Period)
+			query = p.missing(server, a.Period)
 		}
-		r := p.metricAlarm("server", a, query)
+		r := p.metricAlarm(server, a, query)
 		r.Properties = append(r.Properties, p.actions(a.Severity)...)
 		all = append(all, r)
 	}
-	return append(all, p.composite("server", stage.ServerBroken(), anyOf(stage.ServerBroken())))
+	return append(all, p.composite(server, stage.ServerBroken(), anyOf(stage.ServerBroken())))
 }

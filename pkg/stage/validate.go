@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -75,6 +76,9 @@ func (c *checks) must(ok bool, field string, value any, bound string, args ...an
 
 var namePattern = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 
+// reserved are names that would make a service, a log group or an order ambiguous.
+var reserved = []string{"all", "server", "migrate"}
+
 // The longest names; a queue's name with environment, stage and endings has 80
 // bytes at most (Amazon SQS Developer Guide, "Amazon SQS standard queue quotas").
 const (
@@ -98,6 +102,8 @@ func (s Stage) Validate() error {
 	s = s.WithDefaults()
 	c := &checks{stage: s.Name}
 	c.must(validName(s.Name, maxName), "Name", quoted(s.Name), "lower-case letters, digits and single hyphens, beginning with a letter, at most %d bytes", maxName)
+	c.must(!slices.Contains(reserved, s.Name), "Name", quoted(s.Name), "none of %s, which name other parts of a fleet", strings.Join(reserved, ", "))
+	c.must(!strings.HasSuffix(s.Name, "-dlq"), "Name", quoted(s.Name), "without -dlq at its end, which names the dead letters of another stage")
 	c.must(s.Summary != "", "Summary", quoted(s.Summary), "one line for people")
 	c.must(s.Queue == FIFO || s.Queue == Standard, "Queue", quoted(string(s.Queue)), "%s or %s", FIFO, Standard)
 	c.must(s.Next != s.Name, "Next", quoted(s.Next), "another stage")

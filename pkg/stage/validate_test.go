@@ -78,6 +78,8 @@ func TestEveryBrokenBoundIsNamed(t *testing.T) {
 		{"an unknown kind of queue", "cut", "Queue", func(p stage.Pipeline) { p[2].Queue = "lifo" }},
 		{"a name with an upper-case letter", "Cut", "Name", func(p stage.Pipeline) { p[2].Name, p[1].Next = "Cut", "Cut" }},
 		{"a name beyond the bound", strings.Repeat("a", 33), "Name", func(p stage.Pipeline) { p[2].Name, p[1].Next = strings.Repeat("a", 33), strings.Repeat("a", 33) }},
+		{"the server's name", "server", "Name", func(p stage.Pipeline) { p[2].Name, p[1].Next = "server", "server" }},
+		{"the name of another stage's dead letters", "probe-dlq", "Name", func(p stage.Pipeline) { p[2].Name, p[1].Next = "probe-dlq", "probe-dlq" }},
 		{"a name used twice", "", "Name", func(p stage.Pipeline) { p[0].Name = "cut" }},
 		{"an unknown next stage", "cut", "Next", func(p stage.Pipeline) { p[2].Next = "gone" }},
 		{"two stages before one", "cut", "Next", func(p stage.Pipeline) { p[0].Next = "merge" }},

@@ -1,0 +1,21 @@
+package infra
+
+// Held are the rows of the checklist by their number: how each is met, and what holds it.
+func Held() map[int]struct {
+	How string
+	By  []string
+} {
+	all := map[int]struct {
+		How string
+		By  []string
+	}{}
+	for _, s := range checklist {
+		for _, i := range s.Items {
+			all[i.N] = struct {
+				How string
+				By  []string
+			}{i.How, i.By}
+		}
+	}
+	return all
+}
