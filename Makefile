@@ -24,9 +24,9 @@ demo: setup build ## a recording becomes captioned clips, measured (SCRIPT=file 
 demo-baseline: setup ## the bare tools by hand on the same recording, for comparison
 	go run ./demo -script $(SCRIPT) -baseline
 
-test: build ## all tests: race detector, shuffled (installs what they need)
+test: build ## all tests: race detector, shuffled (installs what they need; PKG=./workers/NAME/... tests packages alone)
 	@./scripts/setup.sh test
-	./scripts/test.sh
+	./scripts/test.sh $(PKG)
 
 recovery: ## 500 random kills and freezes over both stores; plans of the hot statements at a million jobs
 	@./scripts/setup.sh test

@@ -93,7 +93,7 @@ Left to do:
      stage sees it when its own input is of that type.
   3. Name the Debian packages that it runs, if any, in scripts/tools.txt.
   4. Draw it into the picture in README.md.
-  5. make build, go test ./workers/%[1]s/..., make verify, and try it: bin/fleet up
+  5. make test PKG=./workers/%[1]s/... && make verify; then try it: bin/fleet up
 `, s.Name, made.Type)
 	return nil
 }

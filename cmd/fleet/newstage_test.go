@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,11 @@ func sources(t *testing.T) string {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(to, inside), raw, 0o644)
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, inside), raw, info.Mode().Perm())
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -74,13 +79,22 @@ func TestTwoNewStagesBuildPassTheirTestsAndTakePartInAJob(t *testing.T) {
 	if rough := tool(t, root, "gofmt", "-l", "workers", "pkg/recording"); rough != "" {
 		t.Errorf("not as gofmt writes it: %s", rough)
 	}
-	tool(t, root, "go", "build", "-o", "bin/", "./workers/review", "./workers/noise-gate")
-	tool(t, root, "go", "vet", "./workers/...", "./pkg/recording")
-	tool(t, root, "go", "test", "./workers/review/...", "./workers/noise-gate/...", "./pkg/recording", "./pkg/stage")
+	said := tool(t, root, "make", "test", "PKG=./workers/review/... ./workers/noise-gate/... ./pkg/recording")
+	for _, name := range []string{"review/handler", "noise-gate/handler"} {
+		if !regexp.MustCompile(`(?m)^ok\s+\S+/workers/` + name + `\s`).MatchString(said) {
+			t.Errorf("make test tells nothing of %s:\n%s", name, said)
+		}
+	}
+	for _, name := range []string{"review", "noise-gate"} {
+		if _, err := os.Stat(filepath.Join(root, "bin/workers", name)); err != nil {
+			t.Errorf("make test has built no worker: %v", err)
+		}
+	}
 	tool(t, root, "go", "test", "-run", "TestTheComposeFileIsWhatTheManifestSays|TestEveryStageHasALine", "./cmd/fleet")
 	out := tool(t, root, "go", "test", "-count=1", "-v", "-run", "^(TestARecordingBecomesClipsInOneProcess|TestTheManifestHoldsAtBothScales)$", "./workers")
 	if !strings.Contains(out, "stages worked: ingest transcribe identify highlight review noise-gate caption compile publish") {
 		t.Errorf("a recording went another way:\n%s", out)
 	}
-	t.Logf("from the first new-stage to the end of a job that both stages had worked on: %v", time.Since(start).Round(time.Second))
+	took := time.Since(start)
+	t.Logf("from the first new-stage to the end of a job that both stages had worked on: %v", took.Round(time.Second))
 }

@@ -74,6 +74,8 @@ func TestWhatCannotBeIsRefusedAndNothingIsWritten(t *testing.T) {
 	for want, s := range map[string]scaffold.Stage{
 		`Name is "Review"`:                      {Name: "Review", After: "highlight"},
 		`Name is "../x"`:                        {Name: "../x", After: "highlight"},
+		`Name is "server"`:                      {Name: "server", After: "highlight"},
+		`Name is "review-dlq"`:                  {Name: "review-dlq", After: "highlight"},
 		"there is a stage caption already":      {Name: "caption", After: "highlight"},
 		`there is no stage "gone" to follow`:    {Name: "review", After: "gone"},
 		"publish is the last stage":             {Name: "notify", After: "publish"},
