@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -75,5 +76,20 @@ prod (account 111122223333, eu-west-1): 213 resources compared, 1 finding, 1 not
 `
 	if err != nil || out.String() != want {
 		t.Errorf("%v:\n%s", err, out.String())
+	}
+}
+
+func TestTheExitCodeOfTheDoctorIsTheVerdict(t *testing.T) {
+	drift, unseen := []doctor.Finding{{}}, []doctor.Unseen{{}}
+	for want, r := range map[int][]doctor.Report{
+		exitDone:        {{}, {Skipped: []doctor.Part{doctor.PartRecord}}},
+		exitFailed:      {{Findings: drift}, {Findings: drift, Unseen: unseen}},
+		exitUnreachable: {{Unseen: unseen}},
+	} {
+		for _, report := range r {
+			if got := exitCode(errors.Join(nil, report.Err())); got != want {
+				t.Errorf("exit %d of %+v, want %d", got, report, want)
+			}
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/resourcegroupstaggingapi"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
@@ -65,11 +66,17 @@ type (
 	Logs interface {
 		DescribeLogGroups(context.Context, *cloudwatchlogs.DescribeLogGroupsInput, ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.DescribeLogGroupsOutput, error)
 	}
-	// Permissions asks what a role may do, without doing it.
+	// Permissions reads roles, and asks what one may do, without doing it.
 	Permissions interface {
+		ListRoles(context.Context, *iam.ListRolesInput, ...func(*iam.Options)) (*iam.ListRolesOutput, error)
 		SimulatePrincipalPolicy(context.Context, *iam.SimulatePrincipalPolicyInput, ...func(*iam.Options)) (*iam.SimulatePrincipalPolicyOutput, error)
 	}
 )
+
+// Tags reads the tags of resources of all services.
+type Tags interface {
+	GetResources(context.Context, *resourcegroupstaggingapi.GetResourcesInput, ...func(*resourcegroupstaggingapi.Options)) (*resourcegroupstaggingapi.GetResourcesOutput, error)
+}
 
 // Account is the eyes of the doctor. Every field is required.
 type Account struct {
@@ -82,6 +89,7 @@ type Account struct {
 	Buckets     Buckets
 	Logs        Logs
 	Permissions Permissions
+	Tags        Tags
 }
 
 // NewAccount returns the account that a configuration leads to.
@@ -89,8 +97,8 @@ func NewAccount(cfg aws.Config) Account {
 	return Account{
 		Identity: sts.NewFromConfig(cfg), Queues: sqs.NewFromConfig(cfg), Alarms: cloudwatch.NewFromConfig(cfg), Services: ecs.NewFromConfig(cfg),
 		Scaling: applicationautoscaling.NewFromConfig(cfg), Parameters: ssm.NewFromConfig(cfg), Logs: cloudwatchlogs.NewFromConfig(cfg),
-		Permissions: iam.NewFromConfig(cfg),
-		Buckets:     s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = cfg.BaseEndpoint != nil }),
+		Permissions: iam.NewFromConfig(cfg), Tags: resourcegroupstaggingapi.NewFromConfig(cfg),
+		Buckets: s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = cfg.BaseEndpoint != nil }),
 	}
 }
 

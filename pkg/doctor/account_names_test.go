@@ -72,6 +72,16 @@ func fromCBOR(v cbor.Value) any {
 		return list
 	case cbor.String:
 		return string(v)
+	case cbor.Bool:
+		return bool(v)
+	case cbor.Uint:
+		return int(v)
+	case cbor.NegInt:
+		return -int(v)
+	case cbor.Float64:
+		return float64(v)
+	case cbor.Float32:
+		return float64(v)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -30,6 +31,7 @@ type live struct {
 	queues    *localsqs.Server
 	account   doctor.Account
 	client    *sqs.Client
+	address   string                                           // of its services
 	date      func(http.Header)                                // changes the answers' time
 	fail      func(operation string) (status int, code string) // makes a call fail
 	edit      func(operation string, answer map[string]any)    // changes an answer that no property decides
@@ -50,6 +52,7 @@ func newLive(t testing.TB, change func([]*resource)) *live {
 	a.makeQueues(t)
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
+	a.address = server.URL
 	a.account, a.client = doctor.NewAccount(config(server.URL)), sqs.NewFromConfig(config(server.URL))
 	return a
 }
@@ -173,6 +176,8 @@ func (a *live) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.query(w, form)
 	case r.Method == http.MethodGet:
 		a.s3(w, r.URL.RawQuery)
+	case r.Method == http.MethodPut:
+		a.writeS3(w, r.URL.RawQuery, body)
 	default:
 		a.json(w, operation, body)
 	}
@@ -216,8 +221,9 @@ func (a *live) json(w http.ResponseWriter, operation string, body []byte) {
 		"DescribeAlarms": a.describeAlarms, "GetMetricData": a.metricData, "DescribeClusters": a.describeClusters,
 		"DescribeServices": a.describeServices, "DescribeTaskDefinition": a.describeTaskDefinition,
 		"DescribeScalableTargets": a.scalableTargets, "DescribeScalingPolicies": a.scalingPolicies, "GetParameter": a.parameter,
-		"DescribeLogGroups": a.logGroups,
+		"DescribeLogGroups": a.logGroups, "GetResources": a.tagged,
 	}
+	maps.Copy(answers, a.writes())
 	answer := answers[name]
 	if answer == nil {
 		fault(w, operation, http.StatusBadRequest, "UnknownOperationException")

@@ -19,6 +19,22 @@ func (a *live) query(w http.ResponseWriter, form url.Values) {
 		fmt.Fprintf(w, "<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws:sts::%s:assumed-role/admin/me</Arn><UserId>x</UserId><Account>%s</Account></GetCallerIdentityResult></GetCallerIdentityResponse>", account, account)
 		return
 	}
+	if action := form.Get("Action"); strings.HasPrefix(action, "Put") || strings.HasPrefix(action, "Update") {
+		if !a.writeIAM(form) {
+			fault(w, "Query.", http.StatusNotFound, "NoSuchEntity")
+			return
+		}
+		fmt.Fprintf(w, "<%sResponse></%sResponse>", action, action)
+		return
+	}
+	if form.Get("Action") == "ListAttachedRolePolicies" {
+		fmt.Fprint(w, "<ListAttachedRolePoliciesResponse><ListAttachedRolePoliciesResult><IsTruncated>false</IsTruncated></ListAttachedRolePoliciesResult></ListAttachedRolePoliciesResponse>")
+		return
+	}
+	if form.Get("Action") == "ListRoles" {
+		a.listRoles(w, form.Get("PathPrefix"))
+		return
+	}
 	var out strings.Builder
 	out.WriteString("<SimulatePrincipalPolicyResponse><SimulatePrincipalPolicyResult><IsTruncated>false</IsTruncated><EvaluationResults>")
 	for _, action := range members(form, "ActionNames") {
@@ -34,6 +50,17 @@ func (a *live) query(w http.ResponseWriter, form url.Values) {
 	}
 	out.WriteString("</EvaluationResults></SimulatePrincipalPolicyResult></SimulatePrincipalPolicyResponse>")
 	_, _ = io.WriteString(w, out.String())
+}
+
+func (a *live) listRoles(w io.Writer, prefix string) {
+	fmt.Fprint(w, "<ListRolesResponse><ListRolesResult><IsTruncated>false</IsTruncated><Roles>")
+	for _, r := range a.of("AWS::IAM::Role") {
+		if path := r.properties["Path"].(string); strings.HasPrefix(path, prefix) {
+			fmt.Fprintf(w, "<member><Path>%s</Path><RoleName>%s</RoleName><RoleId>AROA</RoleId><Arn>%s</Arn><CreateDate>2026-11-01T00:00:00Z</CreateDate><AssumeRolePolicyDocument>%s</AssumeRolePolicyDocument></member>",
+				path, roleName(r), roleARN(r), url.QueryEscape(text(r.properties["AssumeRolePolicyDocument"])))
+		}
+	}
+	fmt.Fprint(w, "</Roles></ListRolesResult></ListRolesResponse>")
 }
 
 func members(form url.Values, name string) []string {

@@ -53,6 +53,7 @@ const (
 	PartBucket      Part = "bucket"
 	PartLogs        Part = "logs"
 	PartPermissions Part = "permissions"
+	PartTags        Part = "tags"
 	PartMetrics     Part = "metrics"
 	PartRecord      Part = "record"
 	PartMachine     Part = "machine" // of a local fleet alone
@@ -61,7 +62,7 @@ const (
 
 // AccountParts are the parts of an account that can be left out, in their order.
 func AccountParts() []Part {
-	return []Part{PartClock, PartQueues, PartAlarms, PartServices, PartScaling, PartSwitch, PartBucket, PartLogs, PartPermissions, PartMetrics, PartRecord}
+	return []Part{PartClock, PartQueues, PartAlarms, PartServices, PartScaling, PartSwitch, PartBucket, PartLogs, PartPermissions, PartTags, PartMetrics, PartRecord}
 }
 
 // Report is what a look has found.
@@ -167,7 +168,7 @@ func (l *look) parts() []part {
 	return []part{
 		{PartClock, l.clock}, {PartQueues, l.queues}, {PartAlarms, l.alarms}, {PartServices, l.tasks}, {PartScaling, l.scaling},
 		{PartSwitch, l.killSwitch}, {PartBucket, l.bucket}, {PartLogs, l.logs}, {PartPermissions, l.permissions},
-		{PartMetrics, l.metrics}, {PartRecord, l.record},
+		{PartTags, l.tags}, {PartMetrics, l.metrics}, {PartRecord, l.record},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -55,6 +56,22 @@ func TestNothingIsEverWritten(t *testing.T) {
 	}
 }
 
+// TestTheEyesOfTheDoctorHaveNoMethodThatWrites shows that nothing can be, whatever the doctor does.
+func TestTheEyesOfTheDoctorHaveNoMethodThatWrites(t *testing.T) {
+	n := 0
+	for field := range reflect.TypeFor[doctor.Account]().Fields() {
+		for m := range field.Type.Methods() {
+			n++
+			if !regexp.MustCompile(`^(Get|List|Describe|Head|Simulate)[A-Z]`).MatchString(m.Name) {
+				t.Errorf("%s.%s may write", field.Name, m.Name)
+			}
+		}
+	}
+	if n < 15 {
+		t.Errorf("only %d methods were looked at", n)
+	}
+}
+
 func TestWhatCannotBeSeenIsSaidInOneSentence(t *testing.T) {
 	for name, c := range map[string]struct {
 		status          int
@@ -70,6 +87,8 @@ func TestWhatCannotBeSeenIsSaidInOneSentence(t *testing.T) {
 		"bucket":      {403, "AccessDenied", "GET lifecycle=", doctor.PartBucket, "not allowed to call S3 GetBucketLifecycleConfiguration"},
 		"logs":        {400, "ServiceUnavailableException", "Logs_20140328.DescribeLogGroups", doctor.PartLogs, "failed: ServiceUnavailableException"},
 		"permissions": {403, "AccessDenied", "Query.SimulatePrincipalPolicy", doctor.PartPermissions, "not allowed to call IAM SimulatePrincipalPolicy"},
+		"trust":       {403, "AccessDenied", "Query.ListRoles", doctor.PartPermissions, "not allowed to call IAM ListRoles"},
+		"tags":        {400, "AccessDeniedException", "ResourceGroupsTaggingAPI_20170126.GetResources", doctor.PartTags, "not allowed"},
 		"metrics":     {400, "AccessDenied", "GraniteServiceVersion20100801.GetMetricData", doctor.PartMetrics, "not allowed"},
 		"account":     {403, "ExpiredToken", "Query.GetCallerIdentity", doctor.PartAccount, "AWS does not accept the credentials"},
 	} {

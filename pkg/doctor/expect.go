@@ -30,14 +30,14 @@ func (w wanted) text(name string) string {
 
 // Markers of what whoever deploys decides, by parameters.
 type (
-	// chosen is any value.
-	chosen struct{}
+	// chosen is any value. The fallback is what the template says without a choice, if anything.
+	chosen struct{ fallback string }
 	// absent leaves a property or an entry out.
 	absent struct{}
 	// pattern is a text with chosen parts.
 	pattern struct {
-		text string
-		re   *regexp.Regexp
+		text, fallback string // as people read it, and as it is without a choice
+		re             *regexp.Regexp
 	}
 	// either is one of two; an absent one may be missing.
 	either struct{ a, b any }
@@ -58,8 +58,10 @@ func wantedOf(t infra.Template, p place, env string) wantedStack {
 	s := wantedStack{name: stackName(env, t.Name)}
 	for _, res := range t.Resources {
 		properties := r.value(res.Properties).(map[string]any)
-		if document, ok := properties["PolicyDocument"]; ok {
-			properties["PolicyDocument"] = normal(document)
+		for _, name := range []string{"PolicyDocument", "AssumeRolePolicyDocument"} {
+			if document, ok := properties[name]; ok {
+				properties[name] = normal(document)
+			}
 		}
 		s.resources = append(s.resources, wanted{stack: t.Name, id: res.ID, kind: res.Type, properties: properties})
 	}
@@ -113,7 +115,8 @@ func (r resolver) ref(name string) any {
 	}
 	res, ok := r.template.Resource(name)
 	if !ok {
-		return chosen{}
+		fallback, _ := r.template.Parameters.Get(name, "Default").(string)
+		return chosen{fallback}
 	}
 	property := map[string]string{
 		"AWS::CloudWatch::Alarm": "AlarmName", "AWS::CloudWatch::CompositeAlarm": "AlarmName", "AWS::Logs::LogGroup": "LogGroupName",
@@ -158,7 +161,7 @@ var reference = regexp.MustCompile(`\$\{[^}]*\}`)
 
 // substituted is the value of !Sub; chosen parts make it a pattern.
 func (r resolver) substituted(text string) any {
-	var plain, shown, expression strings.Builder
+	var plain, shown, fallback, expression strings.Builder
 	open, last := false, 0
 	for _, at := range reference.FindAllStringIndex(text, -1) {
 		name := text[at[0]+2 : at[1]-1]
@@ -169,6 +172,7 @@ func (r resolver) substituted(text string) any {
 		literal, known := value.(string)
 		before := text[last:at[0]]
 		last = at[1]
+		fallback.WriteString(before + fallbackOf(value))
 		plain.WriteString(before + literal)
 		shown.WriteString(before)
 		expression.WriteString(regexp.QuoteMeta(before))
@@ -185,5 +189,20 @@ func (r resolver) substituted(text string) any {
 		return plain.String() + text[last:]
 	}
 	shown.WriteString(text[last:])
-	return pattern{shown.String(), regexp.MustCompile("^" + expression.String() + regexp.QuoteMeta(text[last:]) + "$")}
+	return pattern{shown.String(), fallback.String() + text[last:], regexp.MustCompile("^" + expression.String() + regexp.QuoteMeta(text[last:]) + "$")}
 }
+
+// fallbackOf is a text for a value when nothing says what was chosen.
+func fallbackOf(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case chosen:
+		return v.fallback
+	case pattern:
+		return v.fallback
+	}
+	return show(v)
+}
+
+func isChosen(v any) bool { _, ok := v.(chosen); return ok }

@@ -43,8 +43,8 @@ var kinds = map[string]kind{
 	"AWS::CloudWatch::Alarm":          {implied: alarmsAct, ignored: []string{"Tags"}, why: alarmReasons},
 	"AWS::CloudWatch::CompositeAlarm": {implied: alarmsAct, ignored: []string{"Tags"}, why: alarmReasons},
 	"AWS::ECS::Cluster": {
-		ignored: []string{"Tags"},
 		why: []because{
+			{"Tags", becauseTags},
 			{"ClusterSettings", "scaling divides by the number of running tasks, which only Container Insights counts"},
 			{"CapacityProviders", "services ask for this capacity"},
 			{"", "all services run in it"},
@@ -52,8 +52,10 @@ var kinds = map[string]kind{
 	},
 	"AWS::ECS::Service": {
 		implied: map[string]any{"EnableExecuteCommand": false},
-		ignored: []string{"ServiceName", "Cluster", "TaskDefinition", "DesiredCount", "Tags", "HealthCheckGracePeriodSeconds", "LoadBalancers"},
+		ignored: []string{"ServiceName", "Cluster", "TaskDefinition", "DesiredCount", "HealthCheckGracePeriodSeconds", "LoadBalancers"},
 		why: []because{
+			{"Tags[manifest]", "the stack was deployed from another manifest"},
+			{"Tags", becauseTags},
 			{"AvailabilityZoneRebalancing", "rebalancing stops tasks that work, only to start them elsewhere"},
 			{"DeploymentConfiguration.DeploymentCircuitBreaker", "a release that does not start would be tried for hours"},
 			{"DeploymentConfiguration.Alarms", "a release whose handlers fail would not be rolled back"},
@@ -69,8 +71,9 @@ var kinds = map[string]kind{
 		},
 	},
 	"AWS::ECS::TaskDefinition": {
-		ignored: []string{"Tags", "Family"},
+		ignored: []string{"Family"},
 		why: []because{
+			{"Tags", becauseTags},
 			{"ContainerDefinitions[*].StopTimeout", "a worker that is killed before its drain has ended gives its work up half done"},
 			{"ContainerDefinitions[*].Environment[FLEET_STAGE", "the workers run with the settings of another manifest"},
 			{"ContainerDefinitions[*].LinuxParameters.InitProcessEnabled", "without an init process the tools of a worker that died are left as zombies"},
@@ -129,6 +132,16 @@ var kinds = map[string]kind{
 		ignored: []string{"Bucket"},
 		why:     []because{{"", "only this statement refuses requests that do not come over TLS, and others may let strangers in"}},
 	},
+	"AWS::IAM::Role": {
+		// What it may do is asked by simulation, which also covers policies that others attached; the grants of a role that starts
+		// tasks show by tasks that do not start. Its tags are told by a call for each role alone.
+		ignored: []string{"Policies", "Description", "Tags"},
+		why: []because{
+			{"AssumeRolePolicyDocument", "somebody else could take the role, or tasks can not"},
+			{"Path", "roles of the fleet are told from others by it"},
+			{"", "without it tasks do not start"},
+		},
+	},
 	"AWS::Logs::LogGroup": {
 		ignored: []string{"Tags"},
 		why: []because{
@@ -137,6 +150,8 @@ var kinds = map[string]kind{
 		},
 	},
 }
+
+const becauseTags = "costs and duties are told apart by tags: these belong to nobody"
 
 var alarmsAct = map[string]any{"ActionsEnabled": true}
 
@@ -163,7 +178,6 @@ var alarmReasons = []because{
 
 // unlooked are the types that are made and not compared, with the reason.
 var unlooked = map[string]string{
-	"AWS::IAM::Role":                            "asked by simulation what it may do, which also covers policies that others attached; execution roles show by tasks that do not start",
 	"AWS::SNS::Topic":                           "the alarms' actions name it; an alarm that cannot tell it says so in its history",
 	"AWS::SNS::Subscription":                    "whoever deploys chooses who is told",
 	"AWS::SNS::TopicPolicy":                     "an alarm that cannot tell its topic says so in its history",

@@ -78,11 +78,15 @@ func mendAlarm(w wanted, found any, d difference) string {
 	return putAlarm(w, found)
 }
 
-// putAlarm writes an alarm; what whoever deployed chose stays as it was found.
+// putAlarm writes an alarm; what whoever deployed chose stays as it was found. The tags of one that is there are not written.
 func putAlarm(w wanted, found any) string {
 	put := map[bool]string{true: "put-metric-alarm", false: "put-composite-alarm"}[w.kind == alarmKinds[0]]
 	alarm := filled(w.properties, found).(map[string]any)
-	delete(alarm, "Tags")
+	if found != nil {
+		delete(alarm, "Tags")
+	} else {
+		alarm["Tags"] = tagList(w)
+	}
 	return "aws cloudwatch " + put + " --cli-input-json " + inJSON(alarm)
 }
 
@@ -91,7 +95,7 @@ func filled(want, found any) any {
 	switch want := want.(type) {
 	case chosen, pattern, either:
 		if found == nil {
-			return show(want)
+			return fallbackOf(want)
 		}
 		return found
 	case map[string]any:
@@ -107,8 +111,10 @@ func filled(want, found any) any {
 	return want
 }
 
-func createQueue(w wanted) string {
-	attributes := map[string]any{}
+// createQueue makes the queue with everything that belongs to it.
+func createQueue(w, policy wanted) string {
+	document, _ := json.Marshal(clean(policy.properties["PolicyDocument"])) // of texts
+	attributes := map[string]any{"Policy": string(document)}
 	for name, value := range w.properties {
 		if name == "QueueName" || name == "Tags" {
 			continue
@@ -119,7 +125,7 @@ func createQueue(w wanted) string {
 			attributes[name] = string(encoded)
 		}
 	}
-	return "aws sqs create-queue --queue-name " + w.text("QueueName") + " --attributes " + inJSON(attributes)
+	return "aws sqs create-queue --queue-name " + w.text("QueueName") + " --attributes " + inJSON(attributes) + " --tags " + tagPairs(w)
 }
 
 func keepLogs(w wanted) string {
@@ -127,17 +133,39 @@ func keepLogs(w wanted) string {
 }
 
 func createLogs(w wanted) string {
-	return "aws logs create-log-group --log-group-name " + w.text("LogGroupName") + " && " + keepLogs(w)
+	return "aws logs create-log-group --log-group-name " + w.text("LogGroupName") + " --tags " + tagPairs(w) + " && " + keepLogs(w)
 }
 
-func (l *look) mendCluster(d difference) string {
-	if strings.HasPrefix(d.path, "CapacityProviders") {
-		return fmt.Sprintf("aws ecs put-cluster-capacity-providers --cluster %s --capacity-providers FARGATE FARGATE_SPOT --default-capacity-provider-strategy '[]'", l.cluster())
+// tagECS sets the tags of something of ECS.
+func tagECS(w wanted, arn string) string {
+	var tags []string
+	for _, t := range tagsOf(w) {
+		if t.key != "" && t.key != "manifest" {
+			tags = append(tags, "key="+t.key+",value="+fallbackOf(t.value))
+		}
 	}
-	return fmt.Sprintf("aws ecs update-cluster-settings --cluster %s --settings name=containerInsights,value=enabled", l.cluster())
+	return "aws ecs tag-resource --resource-arn " + quote(arn) + " --tags " + strings.Join(tags, " ")
+}
+
+func (l *look) mendCluster(w wanted, d difference) string {
+	if strings.HasPrefix(d.path, "Tags") {
+		return tagECS(w, l.arn("ecs", "cluster/"+l.cluster()))
+	}
+	if strings.HasPrefix(d.path, "CapacityProviders") {
+		return fmt.Sprintf("aws ecs put-cluster-capacity-providers --cluster %s --capacity-providers %s --default-capacity-provider-strategy '[]'",
+			l.cluster(), strings.Join(plains(listed(w.properties["CapacityProviders"])), " "))
+	}
+	var settings []string
+	for _, s := range listed(w.properties["ClusterSettings"]) {
+		settings = append(settings, "name="+nameOf(s, "Name")+",value="+nameOf(s, "Value"))
+	}
+	return fmt.Sprintf("aws ecs update-cluster-settings --cluster %s --settings %s", l.cluster(), strings.Join(settings, " "))
 }
 
 func (l *look) mendService(w wanted, name string, d difference) string {
+	if strings.HasPrefix(d.path, "Tags") && d.path != "Tags[manifest]" && !strings.HasPrefix(d.path, "Tags[manifest].") {
+		return tagECS(w, l.arn("ecs", "service/"+l.cluster()+"/"+name))
+	}
 	update := fmt.Sprintf("aws ecs update-service --cluster %s --service %s", l.cluster(), name)
 	switch field, _, _ := strings.Cut(strings.ReplaceAll(d.path, "[", "."), "."); field {
 	case "AvailabilityZoneRebalancing":
@@ -159,7 +187,10 @@ func (l *look) mendService(w wanted, name string, d difference) string {
 }
 
 // mendTaskDefinition goes back to the definition that the stack has made, if that is of this manifest.
-func (l *look) mendTaskDefinition(w wanted, name string, live *liveService) string {
+func (l *look) mendTaskDefinition(w wanted, name string, live *liveService, d difference) string {
+	if strings.HasPrefix(d.path, "Tags") {
+		return tagECS(w, aws.ToString(live.TaskDefinition))
+	}
 	for _, t := range live.Tags {
 		if aws.ToString(t.Key) == "manifest" && aws.ToString(t.Value) != l.hashOf(name) {
 			return l.deploy(w.stack)
@@ -197,7 +228,11 @@ func mendRole(w wanted, name string) string {
 	return fmt.Sprintf("aws iam put-role-policy --role-name %s --policy-name %s --policy-document %s", name, policy["PolicyName"], inJSON(policy["PolicyDocument"]))
 }
 
-func mendBucket(w wanted, name string, d difference) string {
+func mendTrust(w wanted, name string) string {
+	return fmt.Sprintf("aws iam update-assume-role-policy --role-name %s --policy-document %s", name, inJSON(w.properties["AssumeRolePolicyDocument"]))
+}
+
+func mendBucket(w wanted, name string, found map[string]any, d difference) string {
 	field, _, _ := strings.Cut(d.path, ".")
 	set := "aws s3api put-%s --bucket " + name + " --%s %s"
 	switch field {
@@ -206,11 +241,60 @@ func mendBucket(w wanted, name string, d difference) string {
 	case "OwnershipControls":
 		return fmt.Sprintf(set, "bucket-ownership-controls", "ownership-controls", inJSON(w.properties[field]))
 	case "BucketEncryption":
-		return fmt.Sprintf(set, "bucket-encryption", "server-side-encryption-configuration",
-			`'{"Rules":[{"ApplyServerSideEncryptionByDefault":{"SSEAlgorithm":"AES256"}}]}'`)
+		return fmt.Sprintf(set, "bucket-encryption", "server-side-encryption-configuration", inJSON(map[string]any{"Rules": encryptionRules(w)}))
 	}
-	return fmt.Sprintf(set, "bucket-lifecycle-configuration", "lifecycle-configuration",
-		`'{"Rules":[{"ID":"unfinished-uploads","Status":"Enabled","Filter":{},"AbortIncompleteMultipartUpload":{"DaysAfterInitiation":1}}]}'`)
+	return fmt.Sprintf(set, "bucket-lifecycle-configuration", "lifecycle-configuration", inJSON(map[string]any{"Rules": lifecycleRules(w, found)}))
+}
+
+// encryptionRules and lifecycleRules are what the template says, as S3's API names it.
+func encryptionRules(w wanted) []any {
+	var rules []any
+	config, _ := w.properties["BucketEncryption"].(map[string]any)
+	for _, r := range listed(config["ServerSideEncryptionConfiguration"]) {
+		rules = append(rules, map[string]any{"ApplyServerSideEncryptionByDefault": r.(map[string]any)["ServerSideEncryptionByDefault"]})
+	}
+	return rules
+}
+
+// lifecycleRules keeps the rule that whoever deploys chooses, if it was found.
+func lifecycleRules(w wanted, found map[string]any) []any {
+	var rules []any
+	config, _ := w.properties["LifecycleConfiguration"].(map[string]any)
+	there, _ := found["LifecycleConfiguration"].(map[string]any)
+	for _, r := range listed(config["Rules"]) {
+		rule, always := r.(map[string]any)
+		if !always {
+			rule = entryOf(listed(there["Rules"]), nameOf(r, "Id"))
+		}
+		if rule != nil {
+			rules = append(rules, apiRule(rule))
+		}
+	}
+	return rules
+}
+
+// entryOf is the rule of that ID.
+func entryOf(rules []any, id string) map[string]any {
+	for _, r := range rules {
+		if m, ok := r.(map[string]any); ok && nameOf(m, "Id") == id {
+			return m
+		}
+	}
+	return nil
+}
+
+func apiRule(rule map[string]any) map[string]any {
+	out := map[string]any{"ID": rule["Id"], "Status": rule["Status"], "Filter": map[string]any{}}
+	if prefix, ok := rule["Prefix"]; ok && prefix != nil {
+		out["Filter"] = map[string]any{"Prefix": prefix}
+	}
+	if days, ok := rule["ExpirationInDays"]; ok && days != nil {
+		out["Expiration"] = map[string]any{"Days": days}
+	}
+	if abort, ok := rule["AbortIncompleteMultipartUpload"]; ok && abort != nil {
+		out["AbortIncompleteMultipartUpload"] = abort
+	}
+	return out
 }
 
 func mendBucketPolicy(w wanted, name string) string {

@@ -2,15 +2,19 @@ package doctor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/stagefleet/stagefleet/pkg/infra"
 )
 
 // forbidden are actions that no task needs, each of them the way to a loss.
@@ -25,22 +29,93 @@ const simulationPages = 5
 // pair is one thing that a role might do.
 type pair struct{ action, resource string }
 
-// permissions asks IAM for every role what it may do with its own things and with those of all other stages.
+// permissions compares who may take each role, and asks IAM what each task role may do with its own things and with those of
+// all other stages.
 func (l *look) permissions(ctx context.Context) {
 	resources := l.examples()
+	live, err := l.liveRoles(ctx)
+	if err != nil {
+		l.unseen(PartPermissions, "who may take the roles", err)
+	}
 	services := l.resources("AWS::ECS::Service")
 	for _, w := range l.resources("AWS::IAM::Role") {
-		if w.id != "TaskRole" {
+		i := slices.IndexFunc(services, func(s wanted) bool { return s.stack == w.stack })
+		if i < 0 {
+			continue // of a task that runs once: nothing says which role it had
+		}
+		name := services[i].text("ServiceName")
+		arn := l.roleOf(name, w.id)
+		if arn == "" {
+			l.unseen(PartPermissions, w.id+" of "+name, errors.New("which role it is was not seen: its service or task definition is missing, unseen or skipped"))
 			continue
 		}
-		name := services[slices.IndexFunc(services, func(s wanted) bool { return s.stack == w.stack })].text("ServiceName")
-		live := l.services[name]
-		if live == nil || live.role == "" {
-			l.unseen(PartPermissions, "task role of "+name, errors.New("which role it is was not seen: its service or task definition is missing, unseen or skipped"))
-			continue
+		if live != nil {
+			l.trust(w, arn, live[arn])
 		}
-		l.role(ctx, w, live.role, resources)
+		if w.id == "TaskRole" {
+			l.role(ctx, w, arn, resources)
+		}
 	}
+}
+
+// roleOf is the ARN of a role of a service, as its task definition names it; "" if that was not seen.
+func (l *look) roleOf(service, id string) string {
+	live := l.services[service]
+	switch {
+	case live == nil:
+		return ""
+	case id == "TaskRole":
+		return live.role
+	}
+	return live.starter
+}
+
+// rolePages bounds the listing: a thousand roles a page.
+const rolePages = 5
+
+// liveRoles are the roles of the environment by their ARNs.
+func (l *look) liveRoles(ctx context.Context) (map[string]map[string]any, error) {
+	in := &iam.ListRolesInput{PathPrefix: aws.String(infra.RolePath(l.Env)), MaxItems: aws.Int32(1000)}
+	found := map[string]map[string]any{}
+	for range rolePages {
+		out, err := l.Account.Permissions.ListRoles(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range out.Roles {
+			role := tree(r).(map[string]any)
+			if role["AssumeRolePolicyDocument"], err = readDocument(aws.ToString(r.AssumeRolePolicyDocument)); err != nil {
+				return nil, fmt.Errorf("role %s: %w", aws.ToString(r.RoleName), err)
+			}
+			found[aws.ToString(r.Arn)] = role
+		}
+		if in.Marker = out.Marker; !out.IsTruncated || in.Marker == nil {
+			break
+		}
+	}
+	return found, nil
+}
+
+// readDocument reads a policy as IAM gives it: in JSON, with the escapes of a URL.
+func readDocument(text string) (any, error) {
+	plain, err := url.QueryUnescape(text)
+	if err != nil {
+		return nil, fmt.Errorf("read its trust policy: %w", err)
+	}
+	var document any
+	if err := json.Unmarshal([]byte(plain), &document); err != nil {
+		return nil, fmt.Errorf("read its trust policy: %w", err)
+	}
+	return normal(document), nil
+}
+
+// trust compares who may take a role.
+func (l *look) trust(w wanted, arn string, live map[string]any) {
+	if live == nil {
+		l.missing(PartPermissions, w, "role "+shortARN(arn), "aws cloudformation describe-stack-resources --stack-name "+stackName(l.Env, w.stack))
+		return
+	}
+	l.compare(PartPermissions, w, "role "+shortARN(arn), live, func(difference) string { return mendTrust(w, shortARN(arn)) })
 }
 
 func (l *look) role(ctx context.Context, w wanted, arn string, resources []string) {

@@ -44,24 +44,21 @@ func (l *look) queues(ctx context.Context) {
 	policies := l.resources("AWS::SQS::QueuePolicy")
 	for _, w := range l.resources("AWS::SQS::Queue") {
 		name := w.text("QueueName")
+		policy := policies[slices.IndexFunc(policies, func(p wanted) bool { return p.id == w.id+"Policy" })]
 		if urls[name] == "" {
-			l.missing(PartQueues, w, name, createQueue(w))
+			l.missing(PartQueues, w, name, createQueue(w, policy))
 			continue
 		}
 		found, err := queueAttributes(ctx, l.Account.Queues, urls[name])
 		if errors.As(err, new(*types.QueueDoesNotExist)) {
-			l.missing(PartQueues, w, name, createQueue(w))
+			l.missing(PartQueues, w, name, createQueue(w, policy))
 			continue
 		} else if err != nil {
 			l.unseen(PartQueues, name, err)
 			continue
 		}
 		l.compare(PartQueues, w, name, found, func(d difference) string { return setAttribute(w, urls[name], d) })
-		i := slices.IndexFunc(policies, func(p wanted) bool { return p.id == w.id+"Policy" })
-		if i < 0 {
-			continue
-		}
-		l.compare(PartQueues, policies[i], name, found, func(difference) string { return setPolicy(policies[i], urls[name]) })
+		l.compare(PartQueues, policy, name, found, func(difference) string { return setPolicy(policy, urls[name]) })
 	}
 }
 
@@ -112,10 +109,23 @@ func normalStatement(s any) any {
 			if value == "*" {
 				value = map[string]any{"AWS": "*"}
 			}
-			out[name] = value
+			out[name] = listedValues(value)
 		default:
 			out[name] = value
 		}
+	}
+	return out
+}
+
+// listedValues are principals, of which each kind may name one or several.
+func listedValues(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	out := map[string]any{}
+	for name, value := range m {
+		out[name] = listed(value)
 	}
 	return out
 }

@@ -18,7 +18,8 @@ const servicesPerCall = 10
 // liveService is a service that was seen.
 type liveService struct {
 	types.Service
-	role string // ARN of the task role
+	role    string // ARN of the task role
+	starter string // ARN of the role that starts its tasks
 }
 
 func (l *look) cluster() string { return "stagefleet-" + l.Env }
@@ -60,7 +61,7 @@ func (l *look) clusterSeen(ctx context.Context) bool {
 	}
 	found := tree(out.Clusters[0]).(map[string]any)
 	found["ClusterSettings"] = found["Settings"]
-	l.compare(PartServices, w, "cluster "+l.cluster(), found, func(d difference) string { return l.mendCluster(d) })
+	l.compare(PartServices, w, "cluster "+l.cluster(), found, func(d difference) string { return l.mendCluster(w, d) })
 	return true
 }
 
@@ -107,10 +108,10 @@ func (l *look) taskDefinition(ctx context.Context, service wanted, name string, 
 		l.unseen(PartServices, resource, err)
 		return
 	}
-	live.role = aws.ToString(out.TaskDefinition.TaskRoleArn)
+	live.role, live.starter = aws.ToString(out.TaskDefinition.TaskRoleArn), aws.ToString(out.TaskDefinition.ExecutionRoleArn)
 	found := tree(out.TaskDefinition).(map[string]any)
 	found["Tags"] = tree(out.Tags)
-	l.compare(PartServices, w, resource, found, func(difference) string { return l.mendTaskDefinition(w, name, live) })
+	l.compare(PartServices, w, resource, found, func(d difference) string { return l.mendTaskDefinition(w, name, live, d) })
 }
 
 // shortARN is what an ARN names.

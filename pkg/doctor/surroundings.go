@@ -25,7 +25,7 @@ func (l *look) killSwitch(ctx context.Context) {
 	mend := fmt.Sprintf("aws ssm put-parameter --name %s --type String --value %s", name, w.text("Value"))
 	out, err := l.Account.Parameters.GetParameter(ctx, &ssm.GetParameterInput{Name: &name})
 	if errors.As(err, new(*types.ParameterNotFound)) {
-		l.missing(PartSwitch, w, name, mend)
+		l.missing(PartSwitch, w, name, mend+" --tags "+keyValues(w))
 		return
 	}
 	if err == nil && out.Parameter == nil {
@@ -72,7 +72,7 @@ func (l *look) bucket(ctx context.Context) {
 			return
 		}
 	}
-	l.compare(PartBucket, w, name, found, func(d difference) string { return mendBucket(w, name, d) })
+	l.compare(PartBucket, w, name, found, func(d difference) string { return mendBucket(w, name, found, d) })
 	policy := l.resources("AWS::S3::BucketPolicy")[0]
 	l.compare(PartBucket, policy, name, found, func(difference) string { return mendBucketPolicy(policy, name) })
 }

@@ -261,6 +261,9 @@ func (s *stack) attribute(path string) any {
 	return "attribute-" + name + "-of-" + id
 }
 
+// roleARN has the path that the role was made in.
 func roleARN(r *resource) string {
-	return "arn:aws:iam::" + account + ":role/stagefleet-prod-" + r.stack + "-" + r.id
+	return "arn:aws:iam::" + account + ":role/stagefleet/prod/" + roleName(r)
 }
+
+func roleName(r *resource) string { return "stagefleet-prod-" + r.stack + "-" + r.id }
