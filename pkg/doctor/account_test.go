@@ -183,6 +183,11 @@ func (a *live) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// speaksCBOR tells CloudWatch and the tagging API from the services that speak JSON.
+func speaksCBOR(operation string) bool {
+	return strings.HasPrefix(operation, "Granite") || strings.HasPrefix(operation, "ResourceGroupsTaggingAPI_")
+}
+
 // fault is an error in the protocol of the operation.
 func fault(w http.ResponseWriter, operation string, status int, code string) {
 	switch {
@@ -192,7 +197,7 @@ func fault(w http.ResponseWriter, operation string, status int, code string) {
 	case strings.HasPrefix(operation, "GET "):
 		w.WriteHeader(status)
 		fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", code)
-	case strings.HasPrefix(operation, "Granite"):
+	case speaksCBOR(operation):
 		w.Header().Set("Smithy-Protocol", "rpc-v2-cbor")
 		w.Header().Set("Content-Type", "application/cbor")
 		w.WriteHeader(status)
@@ -204,11 +209,11 @@ func fault(w http.ResponseWriter, operation string, status int, code string) {
 	}
 }
 
-// json answers the services that speak JSON, and CloudWatch, which speaks CBOR.
+// json answers the services that speak JSON or CBOR.
 func (a *live) json(w http.ResponseWriter, operation string, body []byte) {
 	_, name, _ := strings.Cut(operation, ".")
 	in := map[string]any{}
-	if strings.HasPrefix(operation, "Granite") {
+	if speaksCBOR(operation) {
 		v, err := cbor.Decode(body)
 		if err != nil {
 			panic(err)
@@ -237,10 +242,12 @@ func (a *live) json(w http.ResponseWriter, operation string, body []byte) {
 	if a.edit != nil {
 		a.edit(name, out)
 	}
-	if strings.HasPrefix(operation, "Granite") {
+	if speaksCBOR(operation) {
 		w.Header().Set("Smithy-Protocol", "rpc-v2-cbor")
-		w.Header().Set("Content-Type", "application/cbor")
-		_, _ = w.Write(cbor.Encode(toCBOR(out)))
+		if len(out) > 0 { // without anything to say there is no body
+			w.Header().Set("Content-Type", "application/cbor")
+			_, _ = w.Write(cbor.Encode(toCBOR(out)))
+		}
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-amz-json-1.1")

@@ -35,7 +35,7 @@ func TestACleanAccountGivesNoFindingInSixtyCalls(t *testing.T) {
 }
 
 // reads are the operations that change nothing.
-var reads = regexp.MustCompile(`^(\w+\.(Get|List|Describe|Head|Simulate)\w+|GET .*)$`)
+var reads = regexp.MustCompile(`^([\w]+\.(Get|List|Describe|Head|Simulate)\w+|GET .*)$`)
 
 func TestNothingIsEverWritten(t *testing.T) {
 	a := newLive(t, func(all []*resource) {
@@ -50,7 +50,7 @@ func TestNothingIsEverWritten(t *testing.T) {
 		t.Error("nothing was found")
 	}
 	for _, c := range a.calls {
-		if !reads.MatchString(strings.ReplaceAll(c, "GraniteServiceVersion20100801", "CloudWatch")) {
+		if !reads.MatchString(c) {
 			t.Errorf("%s is not a read", c)
 		}
 	}

@@ -135,10 +135,9 @@ var kinds = map[string]kind{
 	"AWS::IAM::Role": {
 		// What it may do is asked by simulation, which also covers policies that others attached; the grants of a role that starts
 		// tasks show by tasks that do not start. Its tags are told by a call for each role alone.
-		ignored: []string{"Policies", "Description", "Tags"},
+		ignored: []string{"Policies", "Description", "Tags", "Path"}, // a role has its path for life, and is looked for under it
 		why: []because{
 			{"AssumeRolePolicyDocument", "somebody else could take the role, or tasks can not"},
-			{"Path", "roles of the fleet are told from others by it"},
 			{"", "without it tasks do not start"},
 		},
 	},

@@ -59,7 +59,7 @@ func setAttribute(w wanted, url string, d difference) string {
 		encoded, _ := json.Marshal(clean(m)) // of texts and numbers
 		text = string(encoded)
 	}
-	if value == nil {
+	if value == nil || value == (any)(absent{}) {
 		text = ""
 	}
 	return "aws sqs set-queue-attributes --queue-url " + url + " --attributes " + inJSON(map[string]any{name: text})

@@ -185,10 +185,17 @@ func (a *live) cloudformation(operation string, args []string) error {
 	for _, r := range original {
 		if r.stack == stack {
 			found = true
+			there := false
 			for _, mine := range a.resources {
 				if mine.stack == stack && mine.id == r.id {
+					there = true
 					mine.properties = copied(r.properties).(map[string]any)
 				}
+			}
+			if !there {
+				own := *r
+				own.properties = copied(r.properties).(map[string]any)
+				a.resources = append(a.resources, &own)
 			}
 		}
 	}

@@ -24,6 +24,8 @@ func (f Finding) Error() string {
 // checker looks at the templates of one manifest.
 type checker struct {
 	plan
+	settings map[string]stage.Settings // by stage
+	manifest string                    // the hash of it all
 	template Template
 	resource Resource
 	found    []error
@@ -37,18 +39,39 @@ func (c *checker) must(ok bool, rule, detail string, args ...any) {
 
 // is wants a value under a path; nil wants nothing there.
 func (c *checker) is(rule string, m Map, want any, path ...string) {
-	got := m.Get(path...)
-	c.must(reflect.DeepEqual(got, want), rule, "%s is %v, want %v", strings.Join(path, "."), got, want)
+	if got := m.Get(path...); !reflect.DeepEqual(got, want) {
+		c.must(false, rule, "%s is %v, want %v", strings.Join(path, "."), got, want)
+	}
 }
 
 // Check judges templates by what is wrong in an account although CloudFormation would take it, and by the structure of their
 // resources. The error joins a Finding for each fault. Generate returns nothing that does not pass.
 func Check(templates []Template, pipeline stage.Pipeline, env string) error {
+	var errs []error
+	for _, t := range templates {
+		text, err := t.YAML()
+		if err != nil || len(text) >= MaxBytes || len(t.Resources) >= MaxResources {
+			errs = append(errs, Finding{"size", t.Name, "template", fmt.Sprintf("%d bytes, %d resources, %v", len(text), len(t.Resources), err)})
+		}
+	}
+	return errors.Join(append(errs, judge(templates, pipeline, env))...)
+}
+
+// judge is Check but for the size.
+func judge(templates []Template, pipeline stage.Pipeline, env string) error {
 	stages, err := pipeline.Ordered()
 	if err != nil {
 		return err
 	}
-	c := &checker{plan: plan{env: env, stages: stages, all: pipeline}}
+	c := &checker{plan: plan{env: env, stages: stages, all: pipeline}, settings: map[string]stage.Settings{}}
+	for _, s := range stages {
+		if c.settings[s.Name], err = pipeline.Settings(env, s.Name); err != nil {
+			return err
+		}
+	}
+	if c.manifest, err = c.hash(); err != nil {
+		return err
+	}
 	for _, t := range templates {
 		c.template, c.resource = t, Resource{ID: "template"}
 		c.whole()
@@ -98,8 +121,6 @@ var domain = map[string]func(*checker, Map){
 }
 
 func (c *checker) whole() {
-	text, err := c.template.YAML()
-	c.must(err == nil && len(text) < MaxBytes && len(c.template.Resources) < MaxResources, "size", "%d bytes, %d resources", len(text), len(c.template.Resources))
 	for _, id := range c.required() {
 		_, ok := c.template.Resource(id)
 		c.must(ok, "missing", "there is no %s", id)
@@ -109,15 +130,18 @@ func (c *checker) whole() {
 		c.must(value.Get("Value") != nil, "outputs", "there is no output %s", name)
 	}
 	c.parameters()
-	if c.template.Name == "migrate" {
+	if c.template.Name == migration {
 		return // runs whatever the manifest says
 	}
-	want, err := c.hash()
+	c.must(strings.HasSuffix(c.template.Description, c.hashOf()), "manifest-hash", "the description does not end with the manifest's hash")
+}
+
+// hashOf is the hash that the template's resources must have.
+func (c *checker) hashOf() string {
 	if s, ok := c.stage(); ok {
-		set, _ := c.all.Settings(c.env, s.Name) // Ordered has validated the manifest
-		want = set.Hash()
+		return c.settings[s.Name].Hash()
 	}
-	c.must(err == nil && strings.HasSuffix(c.template.Description, want), "manifest-hash", "the description does not end with the manifest's hash")
+	return c.manifest
 }
 
 // required are the resources that a template must have: without them nothing else would be missed.
@@ -136,7 +160,7 @@ func (c *checker) required() []string {
 			id := logical(s.Name)
 			ids = append(ids, id+"Queue", id+"DLQ", id+"QueuePolicy", id+"DLQPolicy")
 		}
-	case "migrate":
+	case migration:
 		ids = service
 	case server:
 		ids = append(service, "TaskRole", "Service", "LoadBalancer", "Targets", "Listener", logical(stage.AlarmServerDown))
@@ -164,7 +188,7 @@ func (c *checker) outputs() []string {
 			names = append(names, logical(s.Name)+"QueueUrl", logical(s.Name)+"DLQArn")
 		}
 		return names
-	case "migrate":
+	case migration:
 		return []string{"TaskDefinition"}
 	}
 	return []string{"TaskDefinition", "Manifest"}
@@ -199,8 +223,8 @@ func (c *checker) owner() string {
 	if s, ok := c.stage(); ok {
 		return s.Name
 	}
-	if c.template.Name == server {
-		return server
+	if c.template.Name == server || c.template.Name == migration {
+		return c.template.Name
 	}
 	for _, s := range c.stages {
 		if id := logical(s.Name); c.template.Name == "queues" && (c.resource.ID == id+"Queue" || c.resource.ID == id+"DLQ") {

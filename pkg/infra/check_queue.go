@@ -52,7 +52,8 @@ func (c *checker) queuePolicy(p Map) {
 // tlsOnly wants one statement, which denies everything that does not come over TLS.
 func (c *checker) tlsOnly(p Map, action string, resource any) {
 	statements := statementsOf(p.Get("PolicyDocument"))
-	c.must(len(statements) == 1, "tls-only", "%d statements, want the one that denies requests without TLS", len(statements))
+	all, _ := p.Get("PolicyDocument", "Statement").(List)
+	c.must(len(all) == 1, "tls-only", "%d statements, want the one that denies requests without TLS", len(all))
 	c.is("tls-only", p, "2012-10-17", "PolicyDocument", "Version")
 	for _, s := range statements {
 		c.denies(s, action, resource)

@@ -55,11 +55,7 @@ func (c *checker) stageService(s stage.Stage, m Map) {
 
 // manifestTag wants the tag by which doctor sees that a service is of another manifest.
 func (c *checker) manifestTag(m Map) {
-	want, _ := c.hash()
-	if s, ok := c.stage(); ok {
-		set, _ := c.all.Settings(c.env, s.Name) // Ordered has validated the manifest
-		want = set.Hash()
-	}
+	want := c.hashOf()
 	tags, _ := m.Get("Tags").(List)
 	c.must(slices.ContainsFunc(tags, func(t any) bool { e, ok := t.(Map); return ok && e.Get("Key") == "manifest" && e.Get("Value") == want }),
 		"manifest-hash", "no tag says the manifest's hash")
@@ -98,7 +94,7 @@ func (c *checker) policy(m Map) {
 		if stat, ok := q.Get("MetricStat").(Map); ok {
 			asked[id] = fmt.Sprint(stat.Get("Metric", "Namespace"), " ", stat.Get("Metric", "MetricName"), " ", stat.Get("Stat"), " ", stat.Get("Metric", "Dimensions"))
 		}
-		if q.Get("ReturnData") == true {
+		if q.Get("ReturnData") != false { // as CloudWatch takes it
 			results = append(results, id)
 		}
 	}

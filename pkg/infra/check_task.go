@@ -11,24 +11,21 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/worker"
 )
 
-// serviceName is the service, or the one task, that the template is of.
-func (c *checker) serviceName() string {
-	if c.template.Name == "migrate" {
-		return "migrate"
-	}
-	return c.owner()
-}
-
 func (c *checker) task(m Map) {
 	c.is("task-platform", m, List{"FARGATE"}, "RequiresCompatibilities")
 	c.is("task-platform", m, "awsvpc", "NetworkMode")
 	c.is("task-platform", m, "LINUX", "RuntimePlatform", "OperatingSystemFamily")
 	c.is("task-platform", m, Ref("Architecture"), "RuntimePlatform", "CpuArchitecture")
-	c.is("task-family", m, c.name(c.serviceName()), "Family")
+	c.is("task-family", m, c.name(c.owner()), "Family")
 	c.is("task-roles", m, GetAtt("ExecutionRole.Arn"), "ExecutionRoleArn")
 	_, has := c.template.Resource("TaskRole")
 	c.must(has == (m.Get("TaskRoleArn") == GetAtt("TaskRole.Arn")), "task-roles", "its role is %v", m.Get("TaskRoleArn"))
 	c.is("scratch", m, List{Map{{"Name", "scratch"}}}, "Volumes")
+	if size, ok := map[string][3]any{server: {"512", "1024", 30}, migration: {"256", "512", 30}}[c.template.Name]; ok {
+		c.is("task-size", m, size[0], "Cpu")
+		c.is("task-size", m, size[1], "Memory")
+		c.is("stop-timeout", firstOf(m.Get("ContainerDefinitions")), size[2], "StopTimeout")
+	}
 	containers, _ := m.Get("ContainerDefinitions").(List)
 	c.must(len(containers) == 1, "task-container", "%d containers, want 1", len(containers))
 	for _, v := range containers {
@@ -40,8 +37,18 @@ func (c *checker) task(m Map) {
 	}
 }
 
+// firstOf is the first entry of a list of maps.
+func firstOf(list any) Map {
+	entries, _ := list.(List)
+	if len(entries) == 0 {
+		return nil
+	}
+	m, _ := entries[0].(Map)
+	return m
+}
+
 func (c *checker) container(d Map) {
-	c.is("task-container", d, c.serviceName(), "Name")
+	c.is("task-container", d, c.owner(), "Name")
 	c.is("task-container", d, true, "Essential")
 	c.is("image-digest", d, Ref("Image"), "Image")
 	c.is("image-digest", d, "enabled", "VersionConsistency")
@@ -55,7 +62,7 @@ func (c *checker) container(d Map) {
 	c.must(time.Duration(stop)*time.Second <= stage.MaxStopTimeout && stop > 0, "stop-timeout", "%d s, want at most %v", stop, stage.MaxStopTimeout)
 	c.is("logs-nonblocking", d, "awslogs", "LogConfiguration", "LogDriver")
 	options, _ := d.Get("LogConfiguration", "Options").(Map)
-	for key, want := range map[string]any{"awslogs-group": Ref("Logs"), "awslogs-region": Ref("AWS::Region"), "awslogs-stream-prefix": c.serviceName(), "mode": "non-blocking", "max-buffer-size": "25m"} {
+	for key, want := range map[string]any{"awslogs-group": Ref("Logs"), "awslogs-region": Ref("AWS::Region"), "awslogs-stream-prefix": c.owner(), "mode": "non-blocking", "max-buffer-size": "25m"} {
 		c.must(options.value(key) == want, "logs-nonblocking", "%s is %v, want %v", key, options.value(key), want)
 	}
 	c.secrets(d)
@@ -66,7 +73,7 @@ func (c *checker) container(d Map) {
 		c.is("server-command", d, List{Map{{"ContainerPort", apiPort}}}, "PortMappings")
 		c.variables(d, map[string]any{stage.EnvName: c.env, worker.EnvBlob: c.objectStore(), worker.EnvMetrics: worker.MetricsEMF, "AWS_REGION": Ref("AWS::Region")})
 	}
-	if c.template.Name == "migrate" {
+	if c.template.Name == migration {
 		c.is("server-command", d, List{"migrate"}, "Command")
 		c.variables(d, map[string]any{stage.EnvName: c.env})
 	}
@@ -95,10 +102,7 @@ func (c *checker) variables(d Map, want map[string]any) {
 // secrets come by reference, the record's first, and never as a variable.
 func (c *checker) secrets(d Map) {
 	list, _ := d.Get("Secrets").(List)
-	first := Map{}
-	if len(list) > 0 {
-		first, _ = list[0].(Map)
-	}
+	first := firstOf(list)
 	c.is("secret-by-reference", first, worker.EnvDatabase, "Name")
 	c.is("secret-by-reference", first, Ref("DatabaseSecret"), "ValueFrom")
 	s, _ := c.stage()
@@ -143,8 +147,7 @@ func (c *checker) stageSettings(s stage.Stage, d Map) {
 		env[name], _ = entry.Get("Value").(string)
 	}
 	got, err := stage.ParseEnv(func(name string) string { return env[name] }, s.Name)
-	set, _ := c.all.Settings(c.env, s.Name) // Ordered has validated the manifest
-	c.must(err == nil && got.Hash() == set.Hash(), "settings", "the worker would refuse its settings, or they are another manifest's: %v", err)
+	c.must(err == nil && got.Hash() == c.hashOf(), "settings", "the worker would refuse its settings, or they are another manifest's: %v", err)
 	want := map[string]any{
 		worker.EnvBlob: c.objectStore(), worker.EnvSwitch: control.ParameterName(c.env), worker.EnvHealthAddr: healthAddr,
 		worker.EnvMetrics: worker.MetricsEMF, "AWS_REGION": Ref("AWS::Region"),
@@ -193,7 +196,7 @@ func (c *checker) wantedRole() (Resource, error) {
 		for _, name := range s.Providers {
 			secrets = append(secrets, providers[name].secrets...)
 		}
-		return c.executionRole(c.serviceName(), secrets), nil
+		return c.executionRole(c.owner(), secrets), nil
 	}
 	if s, ok := c.stage(); ok {
 		return c.taskRole(s)
@@ -251,6 +254,6 @@ func (c *checker) stageGrants(s stage.Stage, m Map) {
 
 func (c *checker) logs(g Map) {
 	c.is("log-retention", g, LogDays, "RetentionInDays")
-	c.is("log-name", g, "/stagefleet/"+c.env+"/"+c.serviceName(), "LogGroupName")
+	c.is("log-name", g, "/stagefleet/"+c.env+"/"+c.owner(), "LogGroupName")
 	c.kept("logs-kept")
 }

@@ -196,7 +196,7 @@ func brokenTemplates() []broken {
 		{"a server that is stopped late", "server", "TaskDefinition", in("ContainerDefinitions", "StopTimeout"), 121, "stop-timeout"},
 		{"every capability", cut, "TaskDefinition", in("ContainerDefinitions", "LinuxParameters", "Capabilities"), nil, "capabilities"},
 		{"no place for scratch files", cut, "TaskDefinition", in("ContainerDefinitions", "MountPoints"), nil, "scratch"},
-		{"a disk too small for its media", cut, "TaskDefinition", nil, oneMore{Key: "EphemeralStorage", Value: infra.Map{{Key: "SizeInGiB", Value: 5}}}, "scratch"},
+		{"a disk too small for its media", cut, "TaskDefinition", in("EphemeralStorage"), infra.Map{{Key: "SizeInGiB", Value: 5}}, "scratch"},
 		{"an image by its tag", cut, "TaskDefinition", in("ContainerDefinitions", "Image"), "fleet:latest", "image-digest"},
 		{"an image that may change", cut, "TaskDefinition", in("ContainerDefinitions", "VersionConsistency"), "disabled", "image-digest"},
 		{"a secret in the clear", cut, "TaskDefinition", in("ContainerDefinitions", "Secrets"), nil, "secret-by-reference"},
@@ -234,13 +234,11 @@ func brokenTemplates() []broken {
 func TestEveryBrokenTemplateIsCaughtByTheRuleOfItsName(t *testing.T) {
 	cases := brokenTemplates()
 	for _, c := range cases {
-		all := templates(t)
-		for i := range all {
-			if all[i].Name == c.template && !c.spoil(&all[i]) {
-				t.Errorf("%s: %s has no %v", c.name, c.resource, c.path)
-			}
+		tmpl := template(t, c.template)
+		if !c.spoil(&tmpl) {
+			t.Errorf("%s: %s has no %v", c.name, c.resource, c.path)
 		}
-		if got := rules(infra.Check(all, workers.Stages, env)); !strings.Contains(" "+got+" ", " "+c.rule+" ") {
+		if got := rules(infra.Check([]infra.Template{tmpl}, workers.Stages, env)); !strings.Contains(" "+got+" ", " "+c.rule+" ") {
 			t.Errorf("%s: broke [%s], want %s", c.name, got, c.rule)
 		}
 	}

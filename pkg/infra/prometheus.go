@@ -30,8 +30,11 @@ func (p plan) rules() ([]File, error) {
 	return []File{{"prometheus/rules.yaml", text}}, err
 }
 
-// server is the name of the server where stages have theirs.
-const server = "server"
+// server and migration are the names of the server, and of the task that migrates the record, where stages have theirs.
+const (
+	server    = "server"
+	migration = "migrate"
+)
 
 // composites ask which of the rules before them in the group ring.
 func composites(name string, all ...stage.Composite) List {

@@ -48,13 +48,13 @@ func (p plan) server() (Template, error) {
 // next release while the server still runs that of the last one.
 func (p plan) migrate() (Template, error) {
 	c := container{
-		plan: p, name: "migrate", cpu: 256, memory: 512, stop: serverStop, noRole: true,
+		plan: p, name: migration, cpu: 256, memory: 512, stop: serverStop, noRole: true,
 		command: List{"migrate"}, environment: Map{{stage.EnvName, p.env}}, secrets: []secret{databaseSecret},
 	}
 	return Template{
-		Name: "migrate", Description: "Stagefleet " + p.env + ": the task that migrates the record",
+		Name: migration, Description: "Stagefleet " + p.env + ": the task that migrates the record",
 		Parameters: Map{parametersOf()[0], parametersOf()[1], parametersOf()[5], owner()},
-		Resources:  []Resource{logGroup(Sub(LogGroup(p.env, "migrate")), p.tags("")), p.executionRole("migrate", c.secrets), c.taskDefinition()},
+		Resources:  []Resource{logGroup(Sub(LogGroup(p.env, migration)), p.tags(migration)), p.executionRole(migration, c.secrets), c.taskDefinition()},
 		Outputs:    Map{{"TaskDefinition", Map{{"Value", Ref("TaskDefinition")}}}},
 	}, nil
 }

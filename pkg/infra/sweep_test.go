@@ -72,7 +72,8 @@ func other(value any) any {
 
 // immaterial are the values that mean nothing to AWS and to what runs: texts for people.
 var immaterial = regexp.MustCompile(`^(AWS::IAM::Role \.Description|AWS::EC2::SecurityGroup \.(GroupDescription|SecurityGroup\w+\[\]\.Description)|` +
-	`AWS::(SSM::Parameter|SecretsManager::Secret) \.Description|AWS::RDS::DBSubnetGroup \.DBSubnetGroupDescription|AWS::IAM::Role \.Policies\[\]\.PolicyName)$`)
+	`AWS::(SSM::Parameter|SecretsManager::Secret) \.Description|AWS::RDS::DBSubnetGroup \.DBSubnetGroupDescription|AWS::IAM::Role \.Policies\[\]\.PolicyName|` +
+	`AWS::(SQS::QueuePolicy|SNS::TopicPolicy|S3::BucketPolicy) \.PolicyDocument\.Statement\[\]\.Sid)$`)
 
 // looseEnds are values of which another one, or one more, is no fault, with the reason.
 var looseEnds = regexp.MustCompile(`^(AWS::\S+ \.Tags(\[\])?$)`) // one more tag; those that must be there are looked for
@@ -88,7 +89,7 @@ func TestNoValueOfATemplateCanChangeUnnoticed(t *testing.T) {
 		try := func(what string, change, back func()) {
 			tried++
 			change()
-			found := rules(infra.Check([]infra.Template{tmpl}, workers.Stages, env))
+			found := rules(infra.Judge([]infra.Template{tmpl}, workers.Stages, env))
 			back()
 			if found == "" {
 				unnoticed[what]++
@@ -99,6 +100,10 @@ func TestNoValueOfATemplateCanChangeUnnoticed(t *testing.T) {
 		}
 		all := tmpl.Resources
 		for n, r := range all {
+			if tmpl.Name == "queues" && !strings.HasPrefix(r.ID, "Compile") && !strings.HasPrefix(r.ID, "Ingest") ||
+				tmpl.Name == "stage-identify" && r.Type == "AWS::CloudWatch::Alarm" || r.Type == "AWS::EC2::VPCEndpoint" && r.ID > "EndpointEcs" {
+				continue // the others are like these
+			}
 			try(r.Type+" gone: "+r.ID, func() { tmpl.Resources = append(slices.Clone(all[:n]), all[n+1:]...) }, func() { tmpl.Resources = all })
 			if r.Keep || r.Snapshot {
 				try(r.Type+" goes with its stack: "+r.ID, func() { all[n].Keep, all[n].Snapshot = false, false }, func() { all[n] = r })
@@ -108,7 +113,7 @@ func TestNoValueOfATemplateCanChangeUnnoticed(t *testing.T) {
 				if immaterial.MatchString(what) {
 					continue
 				}
-				if !strings.HasSuffix(p.path, "[]") {
+				if !strings.HasSuffix(p.path, "[]") && (p.was != true || !strings.HasSuffix(p.path, ".ReturnData")) { // which is true unless it is said
 					try(what+" removed", func() { p.set(nil) }, func() { p.set(p.was) })
 				}
 				if list, ok := p.was.(infra.List); ok && len(list) > 0 {
