@@ -31,6 +31,8 @@ for _ in $(seq 60); do
 The fleet is up at http://$addr. It asks for a key, which is in build/containers.key:
   export FLEET_KEY=\$(cat build/containers.key)
   bin/fleet submit talk.mp4 --wait
+What a job puts out is in the server's volume; copy the folder that it names:
+  docker cp "\$(docker ps -q -f name=stagefleet.server)":FOLDER clips
 make down-containers ends it and keeps what it has stored.
 END
 		exit
