@@ -165,22 +165,18 @@ func (r pgRows) Close() {
 }
 
 func (s *pgSession) commit(ctx context.Context, last []Statement) error {
-	if s.begin != nil && len(last) == 0 {
+	var tag pgconn.CommandTag
+	var err error
+	switch {
+	case len(last) > 0:
+		tag, err = s.commitWith(ctx, last)
+	case s.begin == nil:
+		tag, err = s.conn.Exec(ctx, "COMMIT")
+	default: // nothing was sent
 		s.done()
 		return nil
 	}
-	results, err := s.send(ctx, append(last, Statement{Text: "COMMIT"}))
 	if err != nil {
-		return err
-	}
-	var tag pgconn.CommandTag
-	for range len(last) + 1 {
-		if tag, err = results.Exec(); err != nil {
-			_ = results.Close() // the same error once more
-			return err
-		}
-	}
-	if err := results.Close(); err != nil {
 		return err
 	}
 	s.done()
@@ -188,6 +184,20 @@ func (s *pgSession) commit(ctx context.Context, last []Statement) error {
 		return errors.New("the transaction had failed and was rolled back")
 	}
 	return nil
+}
+
+func (s *pgSession) commitWith(ctx context.Context, last []Statement) (tag pgconn.CommandTag, err error) {
+	results, err := s.send(ctx, append(last, Statement{Text: "COMMIT"}))
+	if err != nil {
+		return tag, err
+	}
+	for range len(last) + 1 {
+		if tag, err = results.Exec(); err != nil {
+			_ = results.Close() // the same error once more
+			return tag, err
+		}
+	}
+	return tag, results.Close()
 }
 
 func (s *pgSession) rollback() {

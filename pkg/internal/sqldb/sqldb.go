@@ -45,7 +45,7 @@ type session interface {
 	exec(ctx context.Context, all []Statement) ([]int64, error)
 	query(ctx context.Context, st Statement) (rows, error)
 	commit(ctx context.Context, last []Statement) error // in one round trip where there are any
-	rollback() // after a commit this does nothing; it always gives the connection back
+	rollback()                                          // after a commit this does nothing; it always gives the connection back
 }
 
 type rows interface {

@@ -110,12 +110,12 @@ func TestAFailedFunctionUndoesItsTransaction(t *testing.T) {
 func TestAStatementThatGoesWithTheCommitFailsWithIt(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *sqldb.DB) {
 		const text = "INSERT INTO thing (id, n) VALUES ($1, $2)"
-		last := func(delete bool, ids ...string) error {
+		last := func(first bool, ids ...string) error {
 			return db.Update(t.Context(), "last", func(tx *sqldb.Tx) error {
 				for _, id := range ids {
 					tx.ExecLast(text, id, 1)
 				}
-				if !delete {
+				if !first {
 					return nil
 				}
 				_, err := tx.Exec(t.Context(), "DELETE FROM thing")
