@@ -119,7 +119,7 @@ var (
 	TargetRows  = sqldb.Rows([]*targetRow{{ID: "t1"}})
 	ClosedRows  = sqldb.Rows([]closedRow{{ID: "a1"}})
 	RenewalRows = sqldb.Rows([]renewalRow{{ID: "s1"}})
-	SentRows    = sqldb.Rows([]idRow{{ID: "o1"}})
+	SentRows    = sqldb.Rows([]tokenRow{{ID: "o1"}})
 	NameRows    = sqldb.Rows([]nameRow{{Tenant: "acme", Name: "talk"}})
 	AccountRows = sqldb.Rows([]idRow{{ID: "acme"}})
 )

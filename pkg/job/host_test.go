@@ -247,7 +247,23 @@ func (h *host) start(role, name, url string) *process {
 	return p
 }
 
-func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
+// signal waits until a process that is to stop stands still: on a busy machine its threads may run on for a while.
+func (p *process) signal(s syscall.Signal) {
+	_ = p.cmd.Process.Signal(s)
+	for s == syscall.SIGSTOP && p.runs() {
+		<-time.After(time.Millisecond)
+	}
+}
+
+// runs reports whether any thread of the process is neither stopped nor gone.
+func (p *process) runs() bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid)) // a constant pattern
+	return slices.ContainsFunc(threads, func(file string) bool {
+		raw, err := os.ReadFile(file)
+		_, state, found := strings.Cut(string(raw), ") ")
+		return err == nil && found && !strings.ContainsAny(state[:1], "TtZX")
+	})
+}
 
 // kill ends the process and waits until it is gone.
 func (p *process) kill() {

@@ -45,6 +45,7 @@ var hot = map[string][]any{
 	"dead_step":        {"s1"},
 	"retrying":         {},
 	"oldest":           {},
+	"oldest_dead":      {},
 	"orphans":          {"q-ingest", 1, 100},
 	"unowned":          {"", 100},
 	"overdue_awaits":   {},
