@@ -32,7 +32,7 @@ func (s *Store) End(ctx context.Context, e Ending) (Ended, error) {
 		return nil
 	})
 	if err == nil && !got.Accepted {
-		s.metrics.stale.WithLabelValues(got.Reason).Inc()
+		s.metrics.stale.WithLabelValues(e.Claim.Stage, got.Reason).Inc()
 	}
 	return got, err
 }

@@ -33,8 +33,9 @@ func (s *Store) Cancel(ctx context.Context, tenant, id, who, reason string) erro
 // oneJob runs decide with a whole job locked, and its account, and hands its messages to the relay.
 func (s *Store) oneJob(ctx context.Context, name, id string, decide func(*unit) error) error {
 	var rows []Outgoing
+	var u *unit
 	err := s.db.Update(ctx, name, func(tx *sqldb.Tx) error {
-		u := emptyUnit(ctx, tx)
+		u = emptyUnit(ctx, tx)
 		u.accounts = true
 		if _, err := tx.Exec(ctx, q("lock_account_of_job"), id); err != nil {
 			return err
@@ -52,6 +53,7 @@ func (s *Store) oneJob(ctx context.Context, name, id string, decide func(*unit) 
 		return u.flush()
 	})
 	if err == nil {
+		s.metrics.count(u)
 		s.hand(rows)
 	}
 	return err

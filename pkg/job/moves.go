@@ -24,6 +24,7 @@ func (u *unit) set(s *stepRow, state string) {
 	}
 	if s.ended() {
 		s.EndedAt = u.now
+		u.over = append(u.over, s)
 	}
 }
 
@@ -98,6 +99,7 @@ func (u *unit) closeAttempt(s *stepRow, end, reason string, counted bool, t Timi
 		ClosedAt: u.now, ReceivedAt: micros(t.ReceivedAt), StartedAt: micros(t.StartedAt), EndedAt: micros(t.EndedAt),
 		ProviderWait: t.ProviderWait.Microseconds(), Tools: string(tools),
 		Requests: t.Usage.Requests, InputTokens: t.Usage.InputTokens, OutputTokens: t.Usage.OutputTokens,
+		step: s, dueAt: max(s.EmittedAt, s.NotBefore), claimedAt: born(s.Attempt),
 	})
 }
 

@@ -61,3 +61,28 @@ func (s *Store) Retrying(ctx context.Context) (map[string]int64, error) {
 	}
 	return counts, nil
 }
+
+// openStates are the states of jobs that have not ended, by their rank in open_jobs.
+var openStates = []State{Waiting, Running, Retrying, Awaiting, Paused, Queued}
+
+// OpenJobs counts the jobs of all tenants that have not ended by the state that a person sees. Every such state is there.
+func (s *Store) OpenJobs(ctx context.Context) (map[State]int64, error) {
+	var counts map[State]int64
+	err := s.db.View(ctx, "open_jobs", func(tx *sqldb.Tx) error {
+		counts = map[State]int64{}
+		for _, state := range openStates {
+			counts[state] = 0
+		}
+		return tx.Query(ctx, q("open_jobs"), func(scan func(...any) error) error {
+			var rank int
+			var n int64
+			err := scan(&rank, &n)
+			counts[openStates[rank]] = n
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count the open jobs: %w", err)
+	}
+	return counts, nil
+}

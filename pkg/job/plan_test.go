@@ -46,6 +46,7 @@ var hot = map[string][]any{
 	"retrying":         {},
 	"oldest":           {},
 	"oldest_dead":      {},
+	"open_jobs":        {},
 	"orphans":          {"q-ingest", 1, 100},
 	"unowned":          {"", 100},
 	"overdue_awaits":   {},

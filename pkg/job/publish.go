@@ -35,7 +35,7 @@ func (s *Store) Publish(ctx context.Context, p Publication) (Published, error) {
 		got, err = s.publications.do(ctx, p)
 	}
 	if err == nil && !got.Accepted {
-		s.metrics.stale.WithLabelValues(got.Reason).Inc()
+		s.metrics.stale.WithLabelValues(p.Claim.Stage, got.Reason).Inc()
 	}
 	return got, err
 }

@@ -209,6 +209,9 @@ type closedRow struct {
 	InputTokens  int64  `json:"input_tokens"`
 	OutputTokens int64  `json:"output_tokens"`
 	Tools        string `json:"tools"`
+
+	step             *stepRow // whose execution it was
+	dueAt, claimedAt int64
 }
 
 type outboxRow struct {

@@ -31,9 +31,10 @@ type unit struct {
 	opened   []attemptRow
 	closed   []closedRow
 	outbox   []outboxRow
-	ended    []*jobRow // in this unit
-	died     bool      // a step has: whether its job ends with it must be decided on the locked job
-	token    string    // of the outbox rows that this unit leases to its committer
+	ended    []*jobRow  // in this unit
+	over     []*stepRow // have ended in this unit
+	died     bool       // a step has: whether its job ends with it must be decided on the locked job
+	token    string     // of the outbox rows that this unit leases to its committer
 }
 
 var (
@@ -65,9 +66,9 @@ func (s *Store) update(ctx context.Context, name string, l locks, decide func(*u
 		run = s.db.UpdateWithMachine
 	}
 	for {
-		err := run(ctx, name, func(tx *sqldb.Tx) error {
-			u, err := newUnit(ctx, tx, l)
-			if err != nil {
+		var u *unit
+		err := run(ctx, name, func(tx *sqldb.Tx) (err error) {
+			if u, err = newUnit(ctx, tx, l); err != nil {
 				return err
 			}
 			if err := decide(u); err != nil {
@@ -83,6 +84,9 @@ func (s *Store) update(ctx context.Context, name string, l locks, decide func(*u
 			l.claims, run = false, s.db.Update
 		case errors.Is(err, errNeedAccounts) && l.level != lockAllPaid:
 			l.level = lockAllPaid
+		case err == nil:
+			s.metrics.count(u)
+			return nil
 		default:
 			return err
 		}

@@ -46,7 +46,7 @@ func NewAnthropic(key, base, model string) (*Anthropic, error) {
 
 // Answer implements Language.
 func (a *Anthropic) Answer(ctx context.Context, q Question) (json.RawMessage, error) {
-	return a.ask(ctx, q, anthropic.NewTextBlock(q.Input))
+	return a.ask(ctx, KindLanguage, q, anthropic.NewTextBlock(q.Input))
 }
 
 // Look implements Vision.
@@ -56,10 +56,11 @@ func (a *Anthropic) Look(ctx context.Context, q Question, pictures []Picture) (j
 		blocks = append(blocks, anthropic.NewTextBlock(p.Label),
 			anthropic.NewImageBlockBase64("image/jpeg", base64.StdEncoding.EncodeToString(p.JPEG)))
 	}
-	return a.ask(ctx, q, append(blocks, anthropic.NewTextBlock(q.Input))...)
+	return a.ask(ctx, KindVision, q, append(blocks, anthropic.NewTextBlock(q.Input))...)
 }
 
-func (a *Anthropic) ask(ctx context.Context, q Question, blocks ...anthropic.ContentBlockParamUnion) (json.RawMessage, error) {
+func (a *Anthropic) ask(ctx context.Context, kind string, q Question, blocks ...anthropic.ContentBlockParamUnion) (_ json.RawMessage, err error) {
+	defer timed(ctx, kind, time.Now(), &err)
 	spend(ctx, Usage{Requests: 1})
 	message, err := a.client.Messages.New(ctx, anthropic.MessageNewParams{
 		Model:        a.model,

@@ -62,7 +62,7 @@ func NewOpenAISpeech(base, key, model string) (*OpenAISpeech, error) {
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Transcribe implements Speech. The file is streamed, never held in memory.
-func (s *OpenAISpeech) Transcribe(ctx context.Context, r Recording) (Transcript, error) {
+func (s *OpenAISpeech) Transcribe(ctx context.Context, r Recording) (_ Transcript, err error) {
 	path, err := s.small(ctx, r)
 	if err != nil {
 		return Transcript{}, err
@@ -76,6 +76,7 @@ func (s *OpenAISpeech) Transcribe(ctx context.Context, r Recording) (Transcript,
 	if err != nil {
 		return Transcript{}, err
 	}
+	defer timed(ctx, KindSpeech, time.Now(), &err)
 	spend(ctx, Usage{Requests: 1})
 	response, err := s.client.Do(request)
 	if err != nil {

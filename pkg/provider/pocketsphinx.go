@@ -25,7 +25,8 @@ func speechCPU(length time.Duration) time.Duration { return time.Minute + 3*leng
 type Pocketsphinx struct{}
 
 // Transcribe implements Speech. The file is heard in one piece, because cutting it costs accuracy.
-func (Pocketsphinx) Transcribe(ctx context.Context, r Recording) (Transcript, error) {
+func (Pocketsphinx) Transcribe(ctx context.Context, r Recording) (_ Transcript, err error) {
+	defer timed(ctx, KindSpeech, time.Now(), &err)
 	r.Tools.Limits.CPU = speechCPU(time.Duration(r.DurationMs) * time.Millisecond)
 	out, err := r.Tools.Run(ctx, "pocketsphinx_continuous", "-infile", r.Path, "-time", "yes", "-logfn", "/dev/null",
 		"-maxhmmpf", "3000", "-ds", "2", "-topn", "2", "-maxwpf", "10", "-pl_window", "10")

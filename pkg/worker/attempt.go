@@ -19,6 +19,8 @@ type attempt struct {
 	show func(job.Progress)                                                // must not block; nil: nobody looks
 	call func(ctx context.Context, call func(context.Context) error) error // the breaker; nil: none
 
+	answered func(kind string, took time.Duration, err error) // of every call of a provider; nil: nobody looks
+
 	effects keeper // nil: nothing remembers an effect
 
 	mu    sync.Mutex
@@ -70,6 +72,9 @@ func (a *attempt) provider(ctx context.Context, call func(context.Context) error
 		return call(ctx)
 	}
 	ctx = provider.WithMeter(ctx, a.use)
+	if a.answered != nil {
+		ctx = provider.WithTimer(ctx, a.answered)
+	}
 	start := time.Now()
 	defer func() {
 		a.mu.Lock()

@@ -28,6 +28,8 @@ type executor struct {
 	fanOut  bool // what the manifest says of the stage
 	call    func(ctx context.Context, call func(context.Context) error) error
 	log     *zap.Logger
+
+	answered func(kind string, took time.Duration, err error) // of every call of a provider
 }
 
 // handle is the pool's handler. The attempt's folder is gone when it returns,
@@ -42,7 +44,7 @@ func (e *executor) handle(ctx context.Context, m pool.Message) error {
 	defer os.RemoveAll(dir)
 	stop := e.follow(ctx, h)
 	defer stop()
-	h.attempt.call = e.call
+	h.attempt.call, h.attempt.answered = e.call, e.answered
 	h.attempt.effects = effects{e.store, h.claim}
 	t := task(h, dir, e.objects, e.limit)
 	t.Objects = t.Objects.Within("jobs/"+t.Job, "uploads/"+t.Tenant, "inbox/"+t.Tenant)

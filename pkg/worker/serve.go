@@ -64,6 +64,7 @@ type service struct {
 	protection *protect.Task
 	control    *control.Control
 	pool       *pool.Pool
+	latency    *prometheus.HistogramVec
 	changed    chan struct{} // the status is worth a report
 }
 
@@ -89,7 +90,10 @@ func (p Program) join(ctx context.Context, r Resources) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &service{res: r, changed: make(chan struct{}, 1)}
+	s := &service{res: r, latency: newLatency(), changed: make(chan struct{}, 1)}
+	if err := r.Metrics.Register(s.latency); err != nil {
+		return nil, fmt.Errorf("register the latency of providers: %w", err)
+	}
 	if s.breaker, err = breaker.New(s.breakerConfig()); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func (s *service) poolConfig(run execute) pool.Config {
 	d := st.Durations
 	x := &executor{
 		run: run, store: r.Record, objects: r.Objects, scratch: s.scratch.path,
-		limit: st.Profile.MaxInput, fanOut: st.FanOut, call: s.callProvider, log: r.Log,
+		limit: st.Profile.MaxInput, fanOut: st.FanOut, call: s.callProvider, log: r.Log, answered: s.answered,
 	}
 	return pool.Config{
 		Name: st.Name, Handler: x.handle, Slots: st.Profile.Slots,

@@ -2,6 +2,7 @@ package envelope
 
 import (
 	"crypto/rand"
+	"strings"
 	"time"
 )
 
@@ -23,4 +24,20 @@ func NewID(now time.Time) string {
 		id[10+i] = alphabet[b&31]
 	}
 	return string(id[:])
+}
+
+// TimeOf returns the time of an identifier of NewID, to the millisecond; the zero time if it is none.
+func TimeOf(id string) time.Time {
+	if len(id) != 26 {
+		return time.Time{}
+	}
+	var ms int64
+	for _, c := range []byte(id[:10]) {
+		digit := strings.IndexByte(alphabet, c)
+		if digit < 0 {
+			return time.Time{}
+		}
+		ms = ms<<5 | int64(digit)
+	}
+	return time.UnixMilli(ms)
 }
