@@ -41,6 +41,18 @@ func newFront(t *testing.T, jobs ...job.Job) *front {
 			fmt.Fprintf(w, "id: %d\nevent: job\ndata: %s\n\n", j.Seq, text)
 		}
 	})
+	mux.HandleFunc("GET /v1/jobs/{id}/webhooks", func(w http.ResponseWriter, r *http.Request) {
+		hooks := []job.Hook{}
+		if r.PathValue("id") == "j1" {
+			hooks = append(hooks, job.Hook{ID: "w1", State: job.HookGivenUp, Failures: 10, CreatedAt: *at(0)}, job.Hook{ID: "w2", State: job.HookSent, Failures: 1, CreatedAt: *at(1), NextAt: at(2)})
+		}
+		_ = json.NewEncoder(w).Encode(hooks)
+	})
+	for method, secret := range map[string]string{"GET": "whsec_one", "POST": "whsec_two"} {
+		mux.HandleFunc(method+" /v1/webhook-secret", func(w http.ResponseWriter, _ *http.Request) {
+			_ = json.NewEncoder(w).Encode(map[string]string{"secret": secret})
+		})
+	}
 	mux.HandleFunc("GET /v1/stages", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode([]admin.Stage{{Name: "compile", Queue: "q", Visible: 3, DLQ: 1, OldestAgeSeconds: 61.2, Breaker: "open", Paused: true}})
 	})
@@ -105,12 +117,41 @@ func recordingFile(t *testing.T) string {
 
 func TestSubmitSendsTheFileAndPrintsTheJob(t *testing.T) {
 	f := newFront(t, life(job.Completed)...)
-	code, stdout, stderr := f.command("submit", recordingFile(t), "--target", "Monday", "--version", "7")
+	code, stdout, stderr := f.command("submit", recordingFile(t), "--target", "Monday", "--version", "7", "--webhook", "https://example.org/hook")
 	if code != exitDone || !strings.Contains(stdout, "job j1") || !strings.Contains(stderr, "fleet watch j1") {
 		t.Errorf("= %d\n%s%s", code, stdout, stderr)
 	}
-	if f.form["file"] != "bytes" || f.form["target"] != "Monday" || f.form["version"] != "7" {
+	if f.form["file"] != "bytes" || f.form["target"] != "Monday" || f.form["version"] != "7" || f.form["webhook"] != "https://example.org/hook" {
 		t.Errorf("form = %v", f.form)
+	}
+}
+
+func TestReportsAreListedAndTheirSecretIsPrintedAlone(t *testing.T) {
+	f := newFront(t, life(job.Completed)...)
+	code, stdout, _ := f.command("webhooks", "ls", "j1")
+	lines := strings.Split(stdout, "\n")
+	if code != exitDone || len(lines) != 4 || !strings.Contains(lines[1], "given up") || !strings.HasSuffix(lines[1], "-") || !strings.Contains(lines[2], "sent") {
+		t.Errorf("= %d\n%s", code, stdout)
+	}
+	if code, stdout, stderr := f.command("webhooks", "ls", "j2"); code != exitDone || stdout != "" || !strings.Contains(stderr, "j2") {
+		t.Errorf("none = %d %q %q", code, stdout, stderr)
+	}
+	var hooks []job.Hook
+	if _, stdout, _ := f.command("webhooks", "ls", "j1", "--json"); json.Unmarshal([]byte(stdout), &hooks) != nil || len(hooks) != 2 || hooks[0].State != job.HookGivenUp {
+		t.Errorf("JSON = %s", stdout)
+	}
+	for line, want := range map[string]string{"secret": "whsec_one\n", "rotate": "whsec_two\n", "secret --json": `{"secret":"whsec_one"}` + "\n"} {
+		if code, stdout, stderr := f.command(append([]string{"webhooks"}, strings.Fields(line)...)...); code != exitDone || stdout != want || stderr != "" {
+			t.Errorf("%s = %d %q %q", line, code, stdout, stderr)
+		}
+	}
+}
+
+func TestAWebhookThatCannotBeIsAMistakeOfTheCommandLine(t *testing.T) {
+	f := newFront(t, life(job.Completed)...)
+	f.refuse = &api.Problem{Status: http.StatusBadRequest, Code: "webhook", Detail: "The webhook's address must begin with https://."}
+	if code, _, stderr := f.command("submit", recordingFile(t), "--webhook", "ftp://x"); code != exitUsage || !strings.Contains(stderr, "https://") {
+		t.Errorf("= %d %s", code, stderr)
 	}
 }
 

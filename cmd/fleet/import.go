@@ -32,6 +32,7 @@ With --watch, progress is shown until every row is settled; --json then prints t
 func newImport(getenv func(string) string) *cobra.Command {
 	var c client
 	var watch bool
+	var request api.SheetRequest
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "Hand in a sheet of recordings", Long: importHelp, Args: usage(cobra.ExactArgs(1)),
 		Example: "  fleet import talks.csv --watch\n  fleet import talks.xlsx --json | jq -r .id",
@@ -41,12 +42,12 @@ func newImport(getenv func(string) string) *cobra.Command {
 				return err
 			}
 			defer file.Close()
-			folder, err := filepath.Abs(filepath.Dir(args[0]))
-			if err != nil {
+			request.Name = filepath.Base(args[0])
+			if request.Folder, err = filepath.Abs(filepath.Dir(args[0])); err != nil {
 				return fmt.Errorf("find the sheet's folder: %w", err)
 			}
 			return c.ask(func(ctx context.Context, fleet *api.Client) error {
-				i, err := fleet.CreateImport(ctx, api.SheetRequest{Name: filepath.Base(args[0]), Folder: folder}, file)
+				i, err := fleet.CreateImport(ctx, request, file)
 				switch {
 				case err != nil:
 					return err
@@ -63,6 +64,7 @@ func newImport(getenv func(string) string) *cobra.Command {
 	}
 	c.flags(cmd, getenv)
 	cmd.Flags().BoolVar(&watch, "watch", false, "show progress until every row is settled")
+	cmd.Flags().StringVar(&request.Webhook, "webhook", "", "address that the end of every job is reported to, signed; see: fleet webhooks")
 	return cmd
 }
 

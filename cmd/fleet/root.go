@@ -72,7 +72,7 @@ func newRoot(getenv func(string) string) *cobra.Command {
 		newSubmit(getenv), newImport(getenv), newImports(getenv),
 		newWatch(getenv), newJobs(getenv), newJob(getenv), newCancel(getenv), newStages(getenv), newSize(getenv),
 		newDLQ(getenv), newPause(getenv), newResume(getenv), newGC(getenv), newEnv(getenv),
-		newNewStage(), newCompose(), newHealth(getenv), newKeys(getenv), newAccounts(getenv))
+		newNewStage(), newCompose(), newHealth(getenv), newKeys(getenv), newAccounts(getenv), newWebhooks(getenv))
 	return root
 }
 
@@ -185,7 +185,7 @@ func withoutResult(j job.Job) error {
 }
 
 // misunderstood are the problems that the fleet has with what the command line says.
-var misunderstood = []string{"unknown_stage", "older_than", "until", "reason"}
+var misunderstood = []string{"unknown_stage", "older_than", "until", "reason", "webhook"}
 
 func exitCode(err error) int {
 	var refused *api.Problem

@@ -26,7 +26,7 @@ func newSubmit(getenv func(string) string) *cobra.Command {
 	var wait bool
 	cmd := &cobra.Command{
 		Use: "submit FILE", Short: "Hand in a recording", Long: submitHelp, Args: usage(cobra.ExactArgs(1)),
-		Example: "  fleet submit talk.mp4 --wait\n  fleet submit cut2.mp4 --target talk --version 2\n  fleet submit talk.mp4 --json | jq -r .id",
+		Example: "  fleet submit talk.mp4 --wait\n  fleet submit cut2.mp4 --target talk --version 2\n  fleet submit talk.mp4 --json | jq -r .id\n  fleet submit talk.mp4 --webhook https://example.org/hook",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if request.Version < 0 {
 				return usageError{fmt.Errorf("version %d must be 1 or more, or 0 for the next", request.Version)}
@@ -48,6 +48,7 @@ func newSubmit(getenv func(string) string) *cobra.Command {
 	c.flags(cmd, getenv)
 	cmd.Flags().StringVar(&request.Target, "target", "", "what the recording is called (default: the file's base name)")
 	cmd.Flags().Int64Var(&request.Version, "version", 0, "version of the target (default: the next)")
+	cmd.Flags().StringVar(&request.Webhook, "webhook", "", "address that the job's end is reported to, signed; see: fleet webhooks")
 	cmd.Flags().BoolVar(&wait, "wait", false, "show progress until the job has ended")
 	return cmd
 }

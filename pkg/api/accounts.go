@@ -62,7 +62,7 @@ func (s *Server) accountRoutes() []route {
 		{method: http.MethodPatch, path: "/v1/accounts/{tenant}", scope: job.ScopeOperate, summary: "Change what an account may do; what is not said stays",
 			takes: []body{jsonOf(job.Limits{})}, gives: map[int]body{200: account}, problems: []int{400, 404, 413, 415, 422}, handle: s.limit},
 		{method: http.MethodGet, path: "/v1/accounts/{tenant}/entries", scope: job.ScopeOperate, summary: "The entries of an account, newest first",
-			params: paging, gives: map[int]body{200: entries}, problems: []int{400}, handle: s.entries},
+			params: paging, gives: map[int]body{200: entries}, problems: []int{400, 404}, handle: s.entriesOf},
 		{method: http.MethodPost, path: "/v1/accounts/{tenant}/grants", scope: job.ScopeOperate, summary: "Grant to an account; the same id grants once",
 			takes: []body{jsonOf(GrantOrder{})}, gives: map[int]body{200: account}, problems: []int{400, 404, 413, 415, 422}, handle: s.grant},
 	}
@@ -92,6 +92,14 @@ func (s *Server) accounts(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, AccountList{all})
 }
 
+// entriesOf tells an account without entries from none.
+func (s *Server) entriesOf(w http.ResponseWriter, r *http.Request) error {
+	if _, err := s.cfg.Record.Account(r.Context(), r.PathValue("tenant")); err != nil {
+		return err
+	}
+	return s.entries(w, r)
+}
+
 func (s *Server) entries(w http.ResponseWriter, r *http.Request) error {
 	limit, cursor, err := pageOf(r)
 	if err != nil {
@@ -105,7 +113,7 @@ func (s *Server) entries(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) createAccount(w http.ResponseWriter, r *http.Request) error {
-	order, err := readJSON[AccountOrder](w, r)
+	order, err := readJSON[AccountOrder](r)
 	if err != nil {
 		return err
 	}
@@ -125,7 +133,7 @@ func (s *Server) createAccount(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) limit(w http.ResponseWriter, r *http.Request) error {
-	limits, err := readJSON[job.Limits](w, r)
+	limits, err := readJSON[job.Limits](r)
 	if err != nil {
 		return err
 	}
@@ -136,7 +144,7 @@ func (s *Server) limit(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) grant(w http.ResponseWriter, r *http.Request) error {
-	order, err := readJSON[GrantOrder](w, r)
+	order, err := readJSON[GrantOrder](r)
 	if err != nil {
 		return err
 	}

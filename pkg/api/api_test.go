@@ -472,6 +472,7 @@ func TestStagesAndHealth(t *testing.T) {
 		t.Errorf("stages = %+v, %v", stages, err)
 	}
 	for want, ill := range map[int]error{200: nil, 503: errors.New("ill")} {
+		b := setup(t) // one server asks its record once a second
 		b.err = ill
 		response, err := http.Get(b.server.URL + "/healthz")
 		if err != nil {

@@ -34,27 +34,37 @@ type gate struct {
 	keys   Keyring
 	locked func() // told, at least once, that there are keys
 
+	guesses *guesses
+
 	mu    sync.Mutex
 	rates map[string]*rate.Limiter // by key identifier; guarded by mu
 }
 
 func newGate(keys Keyring, locked func()) *gate {
-	return &gate{keys: keys, locked: locked, rates: map[string]*rate.Limiter{}}
+	return &gate{keys: keys, locked: locked, guesses: newGuesses(), rates: map[string]*rate.Limiter{}}
 }
 
 // caller is who makes a request, or the problem that nobody known does.
 func (g *gate) caller(r *http.Request) (caller, error) {
 	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	secret = strings.TrimSpace(secret)
+	if wait := g.guesses.wait(r.RemoteAddr, secret); wait > 0 {
+		p := problem(http.StatusTooManyRequests, "guesses", "Too many requests without a valid key have come from this address.")
+		p.RetryAfter = wait
+		return caller{}, p
+	}
 	if !ok {
 		return g.keyless(r)
 	}
-	key, err := g.keys.CheckKey(r.Context(), strings.TrimSpace(secret))
+	key, err := g.keys.CheckKey(r.Context(), secret)
 	if errors.Is(err, job.ErrKey) {
+		g.guesses.wrong(r.RemoteAddr, secret)
 		return caller{}, problem(http.StatusUnauthorized, "key", "%s.", sentence(err))
 	}
 	if err != nil {
 		return caller{}, err
 	}
+	g.guesses.right(secret)
 	return caller{tenant: key.Tenant, scopes: key.Scopes, key: key.ID}, g.pace(key)
 }
 
@@ -68,6 +78,7 @@ func (g *gate) keyless(r *http.Request) (caller, error) {
 		return localOperator, guarded(r)
 	}
 	g.locked()
+	g.guesses.wrong(r.RemoteAddr, "")
 	return caller{}, problem(http.StatusUnauthorized, "no_key", "The fleet has keys; send one as Authorization: Bearer KEY.")
 }
 

@@ -65,6 +65,7 @@ type Request struct {
 	Name           string // of the file, for people
 	Target         string // empty: Name
 	Version        int64  // 0: the next
+	Webhook        string // address that the job's end is reported to; empty: nobody asks
 	IdempotencyKey string // optional: the same request with the same key makes one job
 }
 
@@ -92,7 +93,7 @@ func (c *Client) Submit(ctx context.Context, request Request, recording io.Reade
 func form(request Request, recording io.Reader) (io.Reader, string, error) {
 	var head bytes.Buffer
 	w := multipart.NewWriter(&head)
-	fields := map[string]string{"target": request.Target, "version": ""}
+	fields := map[string]string{"target": request.Target, "version": "", "webhook": request.Webhook}
 	if request.Version != 0 {
 		fields["version"] = strconv.FormatInt(request.Version, 10)
 	}

@@ -20,13 +20,16 @@ import (
 type SheetRequest struct {
 	Name   string // of the file, for people
 	Folder string // absolute; see job.ImportSheet
+
+	Webhook        string // address that the ends of the jobs are reported to; empty: nobody asks
+	IdempotencyKey string // optional: the same request with the same key makes one import
 }
 
 // CreateImport streams a sheet to the fleet. The error is a *Problem when the fleet refused it.
 func (c *Client) CreateImport(ctx context.Context, request SheetRequest, sheet io.Reader) (job.Import, error) {
 	var head bytes.Buffer
 	w := multipart.NewWriter(&head)
-	err := w.WriteField("folder", request.Folder)
+	err := errors.Join(w.WriteField("folder", request.Folder), w.WriteField("webhook", request.Webhook))
 	if err == nil {
 		_, err = w.CreateFormFile("file", request.Name)
 	}
@@ -39,7 +42,12 @@ func (c *Client) CreateImport(ctx context.Context, request SheetRequest, sheet i
 		return job.Import{}, fmt.Errorf("make the request: %w", err)
 	}
 	r.Header.Set("Content-Type", w.FormDataContentType())
-	return answer[job.Import](c, r)
+	if request.IdempotencyKey != "" {
+		r.Header.Set("Idempotency-Key", request.IdempotencyKey)
+	}
+	i, status, err := decoded[job.Import](c, r)
+	i.Known = status == http.StatusOK
+	return i, err
 }
 
 // Import returns one import.

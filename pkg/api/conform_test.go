@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,17 +36,13 @@ func undemonstrated() (complete bool) {
 	}
 	complete = true
 	for _, key := range declared() {
-		if !elsewhere.MatchString(key) && !observed.seen[key] {
+		if !observed.seen[key] {
 			fmt.Fprintln(os.Stderr, "declared, but given to no test:", key)
 			complete = false
 		}
 	}
 	return complete
 }
-
-// elsewhere are operations whose answers are the business of tests of their commands and of the importer, with servers that
-// are not held against the document; of these, only the sweep over all operations is.
-var elsewhere = regexp.MustCompile(`/v1/(dead|pauses|garbage|imports)|/cancel `)
 
 func declared() []string {
 	var all []string
@@ -66,6 +61,7 @@ func declared() []string {
 type operation struct {
 	method, path, scope string
 	media               []string // that it takes
+	query               []string // names of parameters in its address
 	responses           map[string]any
 }
 
@@ -82,6 +78,11 @@ func operations() []operation {
 			o.scope, _ = op["x-scope"].(string)
 			if takes, ok := op["requestBody"].(map[string]any); ok {
 				o.media = slices.Sorted(maps.Keys(takes["content"].(map[string]any)))
+			}
+			for _, p := range op["parameters"].([]any) {
+				if p := p.(map[string]any); p["in"] == "query" {
+					o.query = append(o.query, p["name"].(string))
+				}
 			}
 			all = append(all, o)
 		}
@@ -115,11 +116,17 @@ func learn(t testing.TB, server http.Handler) {
 	observed.seen = map[string]bool{"get /v1/openapi.json 200": true}
 }
 
+// from is the header with the address that a request is to come from.
+const from = "Test-From"
+
 // conforming is a server whose answers are held against its document.
 func conforming(t testing.TB, server http.Handler) http.Handler {
 	learn(t, server)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kept := &kept{ResponseWriter: w, status: http.StatusOK}
+		if address := r.Header.Get(from); address != "" {
+			r.RemoteAddr = address
+		}
 		server.ServeHTTP(kept, r)
 		if r.Pattern == "/" || r.Context().Err() != nil {
 			return

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	takeTimeout = 30 * time.Second // for one event to be taken by the client
-	sayAlive    = 15 * time.Second // a comment on a quiet stream, so that proxies and clients see that it lives
+	sayAlive = 15 * time.Second // a comment on a quiet stream, so that proxies and clients see that it lives
 )
 
 // event is a job's state as it is sent, made once for all who watch it.
@@ -39,7 +38,10 @@ func (s *Server) event(j job.Job) event {
 // with the caller's key.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	c := callerOf(r.Context())
-	watcher := s.watches.join(c, r.PathValue("id")) // before the first read: a change after it is told
+	watcher, err := s.watches.join(c, r.PathValue("id")) // before the first read: a change after it is told
+	if err != nil {
+		return err
+	}
 	defer s.watches.leave(watcher)
 	j, err := s.cfg.Record.Job(r.Context(), c.tenant, r.PathValue("id"))
 	if err != nil {
@@ -58,8 +60,6 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, watcher *watcher
 	alive := time.NewTicker(sayAlive)
 	defer alive.Stop()
 	for {
-		// Without a connection, as in some tests, there is nothing to bound.
-		_ = control.SetWriteDeadline(time.Now().Add(takeTimeout))
 		var err error
 		if number := strconv.FormatInt(now.seq, 10); number != seen || now.ended {
 			seen = number

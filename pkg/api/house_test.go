@@ -3,11 +3,13 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/api"
 	"github.com/stagefleet/stagefleet/pkg/blob"
 	"github.com/stagefleet/stagefleet/pkg/job"
+	"github.com/stagefleet/stagefleet/pkg/stage"
 )
 
 // house is the real server on a real record, reached over the wire.
@@ -28,12 +31,15 @@ type house struct {
 	url     string
 	metrics *prometheus.Registry
 	client  *http.Client
+	asked   atomic.Int64 // requests
 
 	mu      sync.Mutex
 	waiting []job.Watched // submitted and not completed; guarded by mu
 }
 
 const housePrice = 5
+
+var houseStages = []stage.Stage{{Name: "ingest", Durations: stage.Durations{Retention: 96 * time.Hour}}, {Name: "publish", Durations: stage.Durations{Retention: 96 * time.Hour}}}
 
 func newHouse(t testing.TB, kind string) *house {
 	t.Helper()
@@ -52,9 +58,9 @@ func newHouseOf(t testing.TB, kind string, largest int64) *house {
 	}
 	h.objects = objects
 	server := httptest.NewServer(conforming(t, api.NewServer(api.Config{
-		Record: h.store, Imports: h.store, Objects: objects, Operator: &admin.Operator{Record: h.store, Letters: &admin.Sweeper{Record: h.store}, Objects: objects},
+		Record: h.store, Imports: h.store, Objects: objects, Operator: &admin.Operator{Stages: houseStages, Record: h.store, Letters: &admin.Sweeper{Record: h.store}, Objects: objects},
 		Place: "file://" + folder, Overview: overview{}, Stages: []string{"ingest", "publish"},
-		First: job.Route{Stage: "ingest", Queue: "q.fifo", DLQ: "dlq.fifo", FIFO: true}, MaxUpload: largest, Price: housePrice, Local: true, Events: h.store,
+		First: job.Route{Stage: "ingest", Queue: "q.fifo", DLQ: "dlq.fifo", FIFO: true}, MaxUpload: largest, Price: housePrice, Local: true, Events: h.store, Providers: providers(t),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 		}), Log: zap.NewNop(),
@@ -94,6 +100,7 @@ func (h *house) ask(key, method, path string, body io.Reader, headers ...string)
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	r.Header.Set(from, fmt.Sprintf("192.0.2.%d:1", h.asked.Add(1)%250)) // who guesses keys is a test of its own
 	if key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}

@@ -55,6 +55,8 @@ type ImportRowPage struct {
 type importForm struct {
 	File   []byte `json:"file" jsonschema:"description=The sheet: CSV in UTF-8 or XLSX."`
 	Folder string `json:"folder,omitempty" jsonschema:"description=What sources that are files of the server's machine are relative to; counts only for operators of a fleet on their machine."`
+	// Of every row's job.
+	Webhook string `json:"webhook,omitempty" jsonschema:"description=https address that the ends of the jobs are reported to\\, signed as Standard Webhooks has it"`
 }
 
 var (
@@ -66,8 +68,9 @@ var (
 func (s *Server) importRoutes() []route {
 	return []route{
 		{method: http.MethodPost, path: "/v1/imports", scope: job.ScopeSubmit, summary: "Hand in a sheet of recordings",
-			takes: []body{{media: "multipart/form-data", like: importForm{}}},
-			gives: map[int]body{202: jsonOf(job.Import{})}, problems: []int{400, 413, 415}, handle: s.createImport},
+			params: []param{{in: "header", name: "Idempotency-Key", about: "The same key with the same request makes one import, however often it is sent."}},
+			takes:  []body{{media: "multipart/form-data", like: importForm{}}},
+			gives:  map[int]body{200: jsonOf(job.Import{}), 202: jsonOf(job.Import{})}, problems: []int{400, 413, 415, 422}, handle: s.createImport},
 		{method: http.MethodGet, path: "/v1/imports", scope: job.ScopeView, summary: "List imports, newest first",
 			params: []param{limitParam, cursorParam}, gives: map[int]body{200: jsonOf(ImportPage{})}, problems: []int{400}, handle: s.listImports},
 		{method: http.MethodGet, path: "/v1/imports/{id}", scope: job.ScopeView, summary: "One import: how many of its rows are settled",
@@ -82,15 +85,21 @@ func (s *Server) importRoutes() []route {
 	}
 }
 
-// createImport stores the sheet; it is read in the background, so that every fault of it is told in the same way.
+// createImport stores the sheet; it is read in the background, so that every fault of it is told in the same way. 202 is for a new
+// import, 200 for one that the same request has made before; then the sheet is left to garbage collection.
 func (s *Server) createImport(w http.ResponseWriter, r *http.Request) error {
 	who := callerOf(r.Context())
-	r.Body = http.MaxBytesReader(w, &unstalled{r.Body, http.NewResponseController(w)}, sheet.MaxBytes+maxOverhead)
+	key, err := idempotencyKey(r)
+	if err != nil {
+		return err
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, sheet.MaxBytes+maxOverhead)
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return problem(http.StatusUnsupportedMediaType, "not_multipart", "Send the sheet as multipart/form-data in a field named file.")
 	}
-	in := job.ImportSheet{Tenant: who.tenant}
+	in := job.ImportSheet{Tenant: who.tenant, IdempotencyKey: key}
+	sum := ""
 	for {
 		part, err := parts.NextPart()
 		if errors.Is(err, io.EOF) {
@@ -99,9 +108,11 @@ func (s *Server) createImport(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return broken(err)
 		}
-		if err := s.takeSheet(&in, r, part); err != nil {
+		object, err := s.takeSheet(&in, r, part)
+		if err != nil {
 			return err
 		}
+		sum += object.SHA256 // of the one part that is a sheet
 	}
 	if in.Object == "" {
 		return problem(http.StatusBadRequest, "no_file", "The form has no field named file with a sheet.")
@@ -109,36 +120,42 @@ func (s *Server) createImport(w http.ResponseWriter, r *http.Request) error {
 	if !s.cfg.Local || !who.scopes.Has(job.ScopeOperate) {
 		in.Folder = ""
 	}
+	in.BodyHash = hashOf("import", in.Name, in.Folder, in.Webhook, sum)
 	i, err := s.cfg.Imports.CreateImport(r.Context(), in)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Location", "/v1/imports/"+i.ID)
-	return writeJSON(w, http.StatusAccepted, i)
+	status := http.StatusAccepted
+	if i.Known {
+		status = http.StatusOK
+	}
+	return writeJSON(w, status, i)
 }
 
-func (s *Server) takeSheet(in *job.ImportSheet, r *http.Request, part *multipart.Part) error {
+// takeSheet reads one field of the form, and returns the sheet if it is that.
+func (s *Server) takeSheet(in *job.ImportSheet, r *http.Request, part *multipart.Part) (sheet recording.Object, err error) {
 	switch part.FormName() {
 	case "folder":
-		folder, err := text(part, maxFolder)
-		if err != nil {
-			return err
+		if in.Folder, err = text(part, maxFolder); err == nil && in.Folder != "" && (!filepath.IsAbs(in.Folder) || !plain(in.Folder)) {
+			err = problem(http.StatusBadRequest, "folder", "The folder must be an absolute path without control characters.")
 		}
-		if folder != "" && !filepath.IsAbs(folder) {
-			return problem(http.StatusBadRequest, "folder", "The folder must be an absolute path.")
+		return sheet, err
+	case "webhook":
+		if in.Webhook, err = text(part, maxAddress); err == nil && in.Webhook != "" {
+			err = s.reportable(callerOf(r.Context()), in.Webhook)
 		}
-		in.Folder = folder
-		return nil
+		return sheet, err
 	case "file":
 		if in.Object != "" {
-			return problem(http.StatusBadRequest, "two_files", "Send one sheet per request.")
+			return sheet, problem(http.StatusBadRequest, "two_files", "Send one sheet per request.")
 		}
 		in.Name = sheetName(part.FileName())
-		object, err := s.keepSheet(r, part)
-		in.Object = object.Key
-		return err
+		sheet, err = s.keepSheet(r, part)
+		in.Object = sheet.Key
+		return sheet, err
 	}
-	return problem(http.StatusBadRequest, "unknown_field", "The form's fields are file and folder.")
+	return sheet, problem(http.StatusBadRequest, "unknown_field", "The form's fields are file, folder and webhook.")
 }
 
 // sheetName is what people see of a file's name.

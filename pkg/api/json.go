@@ -15,9 +15,8 @@ import (
 const maxJSON = 64 << 10
 
 // readJSON decodes a request's body.
-func readJSON[T any](w http.ResponseWriter, r *http.Request) (T, error) {
+func readJSON[T any](r *http.Request) (T, error) {
 	var value T
-	r.Body = &unstalled{r.Body, http.NewResponseController(w)}
 	err := readBody(r, &value)
 	return value, err
 }

@@ -41,7 +41,7 @@ func (s *Server) keyRoutes() []route {
 }
 
 func (s *Server) createKey(w http.ResponseWriter, r *http.Request) error {
-	order, err := readJSON[KeyOrder](w, r)
+	order, err := readJSON[KeyOrder](r)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (s *Server) createKey(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) rotateKey(w http.ResponseWriter, r *http.Request) error {
-	order, err := readJSON[Rotation](w, r)
+	order, err := readJSON[Rotation](r)
 	if err != nil {
 		return err
 	}

@@ -185,7 +185,11 @@ func (s *Server) collect(w http.ResponseWriter, r *http.Request) error {
 	if err := readBody(r, &order); err != nil {
 		return err
 	}
-	got, err := s.cfg.Operator.Collect(r.Context(), time.Duration(order.OlderThanSeconds)*time.Second, order.DryRun, actor(r))
+	older, err := seconds(order.OlderThanSeconds)
+	if err != nil {
+		return problem(http.StatusBadRequest, "older_than", "The age must be 0 seconds or more, and at most ten years.")
+	}
+	got, err := s.cfg.Operator.Collect(r.Context(), older, order.DryRun, actor(r))
 	if err != nil {
 		return operating(err)
 	}

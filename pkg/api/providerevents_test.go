@@ -33,7 +33,7 @@ func events(t *testing.T) *job.Store {
 	return s
 }
 
-func providers(t *testing.T) map[string][]webhook.Secret {
+func providers(t testing.TB) map[string][]webhook.Secret {
 	t.Helper()
 	s, err := webhook.ParseSecret(speechSecret)
 	if err != nil {

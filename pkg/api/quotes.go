@@ -31,7 +31,7 @@ func (s *Server) quoteRoutes() []route {
 }
 
 func (s *Server) quote(w http.ResponseWriter, r *http.Request) error {
-	order, err := readJSON[QuoteOrder](w, r)
+	order, err := readJSON[QuoteOrder](r)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ type SubmitOrder struct {
 
 // refer reads a submission that names its recording.
 func (s *Server) refer(w http.ResponseWriter, r *http.Request) (upload, error) {
-	order, err := readJSON[SubmitOrder](w, r)
+	order, err := readJSON[SubmitOrder](r)
 	if err != nil {
 		return upload{}, err
 	}
@@ -40,7 +40,7 @@ func (s *Server) refer(w http.ResponseWriter, r *http.Request) (upload, error) {
 		return upload{}, &job.Invalid{Sentence: "The version must be a whole number from 1, or absent for the next."}
 	}
 	if order.Webhook != "" {
-		if err := s.reportable(order.Webhook); err != nil {
+		if err := s.reportable(callerOf(r.Context()), order.Webhook); err != nil {
 			return upload{}, err
 		}
 	}
@@ -93,11 +93,8 @@ func (s *Server) stored(ctx context.Context, c caller, key string) (recording.Ob
 		return recording.Object{}, job.ErrNotFound
 	}
 	body, err := s.cfg.Objects.Open(ctx, key)
-	if errors.Is(err, blob.ErrNotFound) {
-		return recording.Object{}, job.ErrNotFound
-	}
 	if err != nil {
-		return recording.Object{}, err
+		return recording.Object{}, unreadable(err)
 	}
 	defer func() { _ = body.Close() }()
 	sum := sha256.New()
@@ -109,6 +106,17 @@ func (s *Server) stored(ctx context.Context, c caller, key string) (recording.Ob
 		return recording.Object{}, &http.MaxBytesError{Limit: s.cfg.MaxUpload}
 	}
 	return recording.Object{Key: key, SHA256: hex.EncodeToString(sum.Sum(nil)), Type: blob.TypeOf(key), Bytes: n}, nil
+}
+
+// unreadable says of an object what is not the server's fault.
+func unreadable(err error) error {
+	switch {
+	case errors.Is(err, blob.ErrNotFound), errors.Is(err, blob.ErrKey): // a key that no object can have is nobody's
+		return job.ErrNotFound
+	case errors.Is(err, blob.ErrUnreadable):
+		return problem(http.StatusConflict, "not_readable", "The fleet may not read this object, or it is archived: restore it, or store it again.")
+	}
+	return err
 }
 
 // local keeps a file of this machine. Who may read the server's disk is the operator alone.

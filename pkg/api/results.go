@@ -3,7 +3,6 @@ package api
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -43,11 +42,8 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request) error {
 		return job.ErrNotFound
 	}
 	content, err := s.cfg.Objects.Content(r.Context(), key)
-	if errors.Is(err, blob.ErrNotFound) {
-		return job.ErrNotFound
-	}
 	if err != nil {
-		return err
+		return unreadable(err)
 	}
 	defer func() { _ = content.Close() }()
 	header := w.Header()

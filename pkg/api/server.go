@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -30,7 +31,10 @@ const Tenant = "local"
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
-	stallTimeout  = time.Minute // an upload may pause this long
+	stallTimeout  = time.Minute // a request or an answer may pause this long under way
+	pingEvery     = time.Second
+	pingTimeout   = 5 * time.Second
+	maxHeader     = 64 << 10 // bytes of a request's header
 )
 
 // Record is what the API needs of package job.
@@ -79,7 +83,8 @@ type Config struct {
 	First     job.Route // of a new job
 	Stages    []string  // in the order of the work, for forecasts
 	MaxUpload int64     // bytes of one recording
-	// Local lets operators submit and import recordings that are files of this machine, and webhooks go to addresses that only it has.
+	// Local lets operators submit and import recordings that are files of this machine, and webhooks of Tenant go to addresses that
+	// only it has.
 	Local   bool
 	Metrics http.Handler
 	Log     *zap.Logger
@@ -96,6 +101,10 @@ type Server struct {
 	handler  http.Handler
 	document doc           // OpenAPI
 	stopping chan struct{} // closed when Run is told to end: event streams do not wait to be cut
+
+	pinging sync.Mutex
+	pinged  time.Time // guarded by pinging
+	ping    error     // what came of it; guarded by pinging
 }
 
 // NewServer prepares a server; Run makes it answer.
@@ -112,13 +121,15 @@ func NewServer(cfg Config) *Server {
 }
 
 // ServeHTTP makes the server usable without a listener, as in tests.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.handler.ServeHTTP(bound(w, r), r)
+}
 
 // Run answers on the listener until ctx ends; then requests under way get the given time to finish. Event streams end at
 // once. It may be called once.
 func (s *Server) Run(ctx context.Context, listener net.Listener, grace time.Duration) error {
 	server := &http.Server{
-		Handler: s, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		Handler: s, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: zap.NewStdLog(s.cfg.Log),
 	}
 	failed := make(chan error, 1)
@@ -186,8 +197,18 @@ type health struct {
 	Status string `json:"status"` // ok
 }
 
+// health asks the record at most once a second, whoever asks: it is for anybody, and the question is a transaction.
 func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
-	if err := s.cfg.Record.Ping(r.Context()); err != nil {
+	s.pinging.Lock()
+	if time.Since(s.pinged) >= pingEvery {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), pingTimeout)
+		s.ping = s.cfg.Record.Ping(ctx)
+		cancel()
+		s.pinged = time.Now()
+	}
+	err := s.ping
+	s.pinging.Unlock()
+	if err != nil {
 		return problem(http.StatusServiceUnavailable, "record", "The record does not answer.")
 	}
 	return writeJSON(w, http.StatusOK, health{Status: "ok"})

@@ -12,9 +12,10 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
-	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/stagefleet/stagefleet/pkg/job"
@@ -25,6 +26,7 @@ import (
 const (
 	MaxTarget   = 512       // bytes of UTF-8
 	maxName     = 1 << 10   // bytes of a file name
+	maxAddress  = 2 << 10   // bytes of a webhook's address
 	maxOverhead = 64 << 10  // bytes of a request that are not the recording's
 	maxKey      = 255       // bytes of an idempotency key
 	copyBuffer  = 256 << 10 // an upload needs this much memory, however long it is
@@ -51,9 +53,9 @@ type upload struct {
 // submit gets hold of the recording, however it is given, and then asks the record for a job: 202 for a new one, 200 for one that
 // the same content has made before. A submission without a new job leaves its object behind, which garbage collection removes.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
-	key := r.Header.Get("Idempotency-Key")
-	if len(key) > maxKey {
-		return problem(http.StatusBadRequest, "idempotency_key", "The idempotency key must have at most %d bytes.", maxKey)
+	key, err := idempotencyKey(r)
+	if err != nil {
+		return err
 	}
 	receive := s.receive
 	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media == "application/json" {
@@ -69,7 +71,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	}
 	j, err := s.cfg.Record.Submit(r.Context(), job.Submission{
 		Tenant: callerOf(r.Context()).tenant, Target: up.target, Version: up.version, Digest: up.object.SHA256, Input: input, Upload: up.folder, First: s.cfg.First,
-		Price: s.cfg.Price, IdempotencyKey: key, BodyHash: up.hash(), TraceParent: r.Header.Get("Traceparent"), Webhook: up.webhook,
+		Price: s.cfg.Price, IdempotencyKey: key, BodyHash: up.hash(), TraceParent: traceOf(r), Webhook: up.webhook,
 	})
 	if err != nil {
 		return err
@@ -82,15 +84,37 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, status, s.placed(j))
 }
 
+// idempotencyKey is what makes a request that is sent again the same request; empty: nothing.
+func idempotencyKey(r *http.Request) (string, error) {
+	key := r.Header.Get("Idempotency-Key")
+	if len(key) > maxKey || !plain(key) {
+		return "", problem(http.StatusBadRequest, "idempotency_key", "The idempotency key must be UTF-8 of at most %d bytes without control characters.", maxKey)
+	}
+	return key, nil
+}
+
 // hash is equal for two requests that ask for the same thing.
 func (u upload) hash() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %q %s %q", u.target, u.version, u.name, u.object.SHA256, u.webhook))
+	return hashOf("job", u.target, strconv.FormatInt(u.version, 10), u.name, u.object.SHA256, u.webhook)
+}
+
+func hashOf(parts ...string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
 	return hex.EncodeToString(sum[:])
 }
 
+var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// traceOf is the caller's W3C trace context. Any other text is ignored, as the recommendation has it: it travels with messages.
+func traceOf(r *http.Request) string {
+	if trace := r.Header.Get("Traceparent"); traceparent.MatchString(trace) {
+		return trace
+	}
+	return ""
+}
+
 func (s *Server) receive(w http.ResponseWriter, r *http.Request) (upload, error) {
-	body := &unstalled{r.Body, http.NewResponseController(w)}
-	r.Body = http.MaxBytesReader(w, body, s.cfg.MaxUpload+maxOverhead)
+	r.Body = http.MaxBytesReader(w, r.Body, s.cfg.MaxUpload+maxOverhead)
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return upload{}, problem(http.StatusUnsupportedMediaType, "not_multipart", "Send the recording as multipart/form-data in a field named file.")
@@ -118,8 +142,8 @@ func (s *Server) take(up *upload, r *http.Request, part *multipart.Part) error {
 	case "target":
 		up.target, err = text(part, MaxTarget)
 	case "webhook":
-		if up.webhook, err = text(part, MaxTarget*4); err == nil && up.webhook != "" {
-			err = s.reportable(up.webhook)
+		if up.webhook, err = text(part, maxAddress); err == nil && up.webhook != "" {
+			err = s.reportable(callerOf(r.Context()), up.webhook)
 		}
 	case "version":
 		var digits string
@@ -156,17 +180,6 @@ func (s *Server) keep(ctx context.Context, part io.Reader) (string, recording.Ob
 	}
 	kept, err := object.Commit()
 	return folder, kept, err
-}
-
-// unstalled allows each read of a body its own time, so that a long upload may go on and a dead one may not.
-type unstalled struct {
-	io.ReadCloser
-	control *http.ResponseController
-}
-
-func (u *unstalled) Read(p []byte) (int, error) {
-	_ = u.control.SetReadDeadline(time.Now().Add(stallTimeout)) // unsupported only without a connection, where nothing stalls
-	return u.ReadCloser.Read(p)
 }
 
 // broken states that a request did not arrive whole.
@@ -215,11 +228,18 @@ func (u *upload) complete() error {
 	if u.target == "" {
 		u.target = u.name
 	}
-	if len(u.name) > maxName || !utf8.ValidString(u.name) {
-		return problem(http.StatusBadRequest, "name", "The file name must be UTF-8 of at most %d bytes.", maxName)
+	if len(u.name) > maxName || !plain(u.name) {
+		return errName
 	}
 	if len(u.target) > MaxTarget || !utf8.ValidString(u.target) {
 		return problem(http.StatusBadRequest, "target", "The target must be UTF-8 of at most %d bytes.", MaxTarget)
 	}
 	return nil
+}
+
+var errName = problem(http.StatusBadRequest, "name", "The file name must be UTF-8 of at most %d bytes without control characters.", maxName)
+
+// plain is text that both databases keep and a terminal shows.
+func plain(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }

@@ -62,7 +62,7 @@ func (s *Server) uploadRoutes() []route {
 }
 
 func (s *Server) beginUpload(w http.ResponseWriter, r *http.Request) error {
-	order, err := readJSON[UploadOrder](w, r)
+	order, err := readJSON[UploadOrder](r)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (s *Server) fillUpload(w http.ResponseWriter, r *http.Request) error {
 	if first != up.Received {
 		return problem(http.StatusConflict, "offset", "The upload stands at byte %d, the range begins at %d.", up.Received, first)
 	}
-	body := io.LimitReader(&unstalled{r.Body, http.NewResponseController(w)}, length)
+	body := io.LimitReader(r.Body, length)
 	// What has come stays, though the sender be gone.
 	ctx := context.WithoutCancel(r.Context())
 	for left := length; left > 0; {

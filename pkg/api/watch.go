@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +16,9 @@ const lookEvery = time.Second
 
 const lookTimeout = 10 * time.Second
 
+// maxWatchers are the streams of one tenant on one server: each costs its memory for as long as its client likes.
+const maxWatchers = 2000
+
 // watches looks at all watched jobs with one question, and at the keys of those who watch.
 type watches struct {
 	record Reader
@@ -22,6 +26,7 @@ type watches struct {
 
 	mu      sync.Mutex
 	jobs    map[watched]*watch // guarded by mu
+	streams map[string]int     // by tenant; guarded by mu
 	stop    context.CancelFunc // of the look; nil while nobody watches; guarded by mu
 	stopped chan struct{}      // closed when the look that stop ends has ended
 }
@@ -44,13 +49,19 @@ type watcher struct {
 }
 
 func newWatches(r Reader, render func(job.Job) event) *watches {
-	return &watches{record: r, event: render, jobs: map[watched]*watch{}}
+	return &watches{record: r, event: render, jobs: map[watched]*watch{}, streams: map[string]int{}}
 }
 
-// join begins to watch; leave must be called. The first to join starts the look.
-func (w *watches) join(c caller, id string) *watcher {
+// join begins to watch; leave must be called. The first to join starts the look. A tenant with too many streams gets none.
+func (w *watches) join(c caller, id string) (*watcher, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.streams[c.tenant] >= maxWatchers {
+		p := problem(http.StatusTooManyRequests, "watchers", "The account has %d streams of events open here; close some, or look at the jobs now and then.", maxWatchers)
+		p.RetryAfter = time.Minute
+		return nil, p
+	}
+	w.streams[c.tenant]++
 	who := &watcher{job: watched{c.tenant, id}, key: c.key, events: make(chan event, 1), barred: make(chan struct{})}
 	if w.jobs[who.job] == nil {
 		w.jobs[who.job] = &watch{seq: -1, watchers: map[*watcher]bool{}}
@@ -61,12 +72,15 @@ func (w *watches) join(c caller, id string) *watcher {
 		w.stop, w.stopped = stop, make(chan struct{})
 		go w.look(ctx, w.stopped)
 	}
-	return who
+	return who, nil
 }
 
 // leave ends watching. The last to leave ends the look and waits for its end.
 func (w *watches) leave(who *watcher) {
 	w.mu.Lock()
+	if w.streams[who.job.tenant]--; w.streams[who.job.tenant] == 0 {
+		delete(w.streams, who.job.tenant)
+	}
 	if job := w.jobs[who.job]; job != nil {
 		if delete(job.watchers, who); len(job.watchers) == 0 {
 			delete(w.jobs, who.job)

@@ -56,9 +56,9 @@ func (s *Server) rotateHookSecret(w http.ResponseWriter, r *http.Request) error 
 	return writeJSON(w, http.StatusOK, hookSecret{Secret: fresh})
 }
 
-// reportable refuses an address to which no report could be sent.
-func (s *Server) reportable(address string) error {
-	if err := webhook.CheckURL(address, s.cfg.Local); err != nil {
+// reportable refuses an address to which no report of the caller's jobs could be sent.
+func (s *Server) reportable(c caller, address string) error {
+	if err := webhook.CheckURL(address, s.cfg.Local && c.tenant == Tenant); err != nil {
 		sentence := err.Error()
 		return problem(http.StatusBadRequest, "webhook", "%s%s.", strings.ToUpper(sentence[:1]), sentence[1:])
 	}

@@ -86,7 +86,7 @@ func reported(t *testing.T, to *receiver) []job.HookResult {
 		record.due = time.Now()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- hooks{&record, to, zap.NewNop()}.run(ctx) }()
+		go func() { done <- hooks{record: &record, to: to, log: zap.NewNop()}.run(ctx) }()
 		<-time.After(5 * 24 * time.Hour)
 		cancel()
 		if err := <-done; err != nil {
@@ -153,7 +153,18 @@ func TestSecretsOfProvidersAreReadAndNeverShown(t *testing.T) {
 }
 
 func hooksOf(record *job.Store, client *webhook.Client) hooks {
-	return hooks{record, client, zap.NewNop()}
+	return hooks{record: record, to: client, log: zap.NewNop()}
+}
+
+func TestOnlyTheLocalOperatorsReportsGoToAddressesOfThisMachine(t *testing.T) {
+	public, inside := &receiver{}, &receiver{}
+	h := hooks{to: public, inside: inside}
+	if h.sender("local") != hookSender(inside) || h.sender("acme") != hookSender(public) {
+		t.Error("a tenant's webhooks reach what only this machine has")
+	}
+	if (hooks{to: public}).sender("local") != hookSender(public) {
+		t.Error("a fleet that is not local calls addresses inside its network")
+	}
 }
 
 func TestTheEndOfAJobReachesItsSubmitterSigned(t *testing.T) {

@@ -50,7 +50,8 @@ type Server struct {
 	Queues   Queues
 	Metrics  *prometheus.Registry // shown under /metrics
 	Log      *zap.Logger
-	// Local: callers are on this machine, so sheets may name its files, and webhooks may go to addresses that only it has.
+	// Local: operators are on this machine, so their sheets may name its files, and their own account's webhooks may go to addresses
+	// that only it has.
 	Local bool
 	Sweep time.Duration     // between two looks into the dead-letter queues
 	Watch time.Duration     // between two looks for alarms
@@ -77,7 +78,7 @@ func Serve(ctx context.Context, s Server) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for _, c := range []prometheus.Collector{overview, LagGauge(ctx, s.Record)} {
+	for _, c := range []prometheus.Collector{overview, LagGauge(ctx, s.Record), openGauge{ctx, s.Record}} {
 		if err := s.Metrics.Register(c); err != nil {
 			return err
 		}
@@ -131,9 +132,15 @@ func (s Server) ringing(of string, alarms []string) {
 func (s Server) unseen(err error) { s.Log.Warn("alarms not evaluated", zap.Error(err)) }
 
 func (s Server) reports(ctx context.Context) error {
-	client := webhook.NewClient(s.Local)
-	defer client.Close()
-	return hooks{s.Record, client, s.Log}.run(ctx)
+	public := webhook.NewClient(false)
+	defer public.Close()
+	h := hooks{record: s.Record, to: public, log: s.Log}
+	if s.Local {
+		inside := webhook.NewClient(true)
+		defer inside.Close()
+		h.inside = inside
+	}
+	return h.run(ctx)
 }
 
 func (s Server) sweeper() *admin.Sweeper {

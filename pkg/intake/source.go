@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -20,10 +19,6 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/recording"
 	"github.com/stagefleet/stagefleet/pkg/sheet"
 )
-
-// objectPrefix begins a source that is an object: object:KEY is the object inbox/TENANT/KEY, so that nobody names another
-// tenant's.
-const objectPrefix = "object:"
 
 // copyPrefix begins the keys of what was copied for a row, as of what the API takes in.
 const copyPrefix = "uploads/"
@@ -79,6 +74,7 @@ func submission(o job.OpenImport, ref job.RowRef, r sheet.Row, source recording.
 	}
 	sub := job.Submission{
 		Tenant: o.Tenant, Target: sheet.TargetOf(r), Version: r.Version, Digest: source.Object.SHA256, Input: input, First: first, Row: &ref,
+		Webhook: o.Webhook,
 	}
 	if strings.HasPrefix(source.Object.Key, copyPrefix) {
 		sub.Upload = path.Dir(source.Object.Key)
@@ -98,7 +94,7 @@ func (d *desk) source(ctx context.Context, o job.OpenImport, row job.ImportRow, 
 	}
 	s = recording.Source{V: recording.Version, Object: object, Name: r.Cells[sheet.Title]}
 	if s.Name == "" {
-		s.Name = path.Base(strings.ReplaceAll(r.Cells[sheet.Source], `\`, "/"))
+		s.Name = sheet.NameOf(r)
 	}
 	return s, nil
 }
@@ -116,7 +112,7 @@ func (d *desk) keep(ctx context.Context, ref job.RowRef, s recording.Source) err
 
 func (d *desk) object(ctx context.Context, o job.OpenImport, r sheet.Row) (recording.Object, error) {
 	text := r.Cells[sheet.Source]
-	if key, ok := strings.CutPrefix(text, objectPrefix); ok {
+	if key, ok := strings.CutPrefix(text, sheet.ObjectPrefix); ok {
 		return d.stored(ctx, "inbox/"+o.Tenant+"/"+key, r)
 	}
 	if o.Folder == "" {

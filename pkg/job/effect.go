@@ -78,8 +78,11 @@ type Event struct {
 // Receive stores a provider's event and, if a step is parked on its effect, lets that step go on. False: the event was
 // known. An event that comes before its step has parked waits in the inbox.
 func (s *Store) Receive(ctx context.Context, e Event) (bool, error) {
-	if !json.Valid(e.Body) || !utf8.Valid(e.Body) {
+	switch {
+	case !json.Valid(e.Body) || !utf8.Valid(e.Body):
 		return false, errors.New("receive event: Body is not JSON in UTF-8")
+	case !plainText(e.ID) || !plainText(e.Effect):
+		return false, &Invalid{"The event's identifier and its effect must be UTF-8 without control characters."}
 	}
 	fresh := false
 	err := s.settle(ctx, "receive_event", e.Effect, func(u *unit) error {

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -54,6 +55,8 @@ type Import struct {
 	Refused   int64       `json:"refused"`
 	CreatedAt time.Time   `json:"created_at"`
 	EndedAt   *time.Time  `json:"ended_at,omitempty"`
+
+	Known bool `json:"-"` // only from CreateImport: the import existed already
 }
 
 // ImportSheet is a sheet that has been stored and not read yet.
@@ -62,14 +65,27 @@ type ImportSheet struct {
 	Name   string // of the file, for people
 	Object string // key of the sheet in the object store; its folder is garbage some time after the import's end
 	Folder string // absolute, what sources that are files of the server's machine are relative to; empty: no such sources
+
+	Webhook        string // address that the ends of the jobs are reported to; empty: nobody asks
+	IdempotencyKey string // optional, as in Submission; imports and jobs share their keys
+	BodyHash       string // what must be equal for the key to mean the same request
 }
 
-// CreateImport records an import, to be carried out by whoever leads.
+// CreateImport records an import, to be carried out by whoever leads. The same idempotency key with the same body returns the import
+// that exists, ErrIdempotencyMismatch with another; *Invalid for a key that cannot be kept.
 func (s *Store) CreateImport(ctx context.Context, sheet ImportSheet) (Import, error) {
-	id := newToken()
-	err := s.db.Update(ctx, "create_import", func(tx *sqldb.Tx) error {
-		_, err := tx.ExecAll(ctx, []sqldb.Statement{
-			{Text: q("insert_import"), Args: []any{id, sheet.Tenant, sheet.Object, sheet.Name, sheet.Folder}},
+	if err := validKey(sheet.IdempotencyKey); err != nil {
+		return Import{}, err
+	}
+	id, known := newToken(), ""
+	err := s.db.Update(ctx, "create_import", func(tx *sqldb.Tx) (err error) {
+		if sheet.IdempotencyKey != "" {
+			if known, err = takeKey(ctx, tx, sheet.Tenant, sheet.IdempotencyKey, sheet.BodyHash, id); known != "" || err != nil {
+				return err
+			}
+		}
+		_, err = tx.ExecAll(ctx, []sqldb.Statement{
+			{Text: q("insert_import"), Args: []any{id, sheet.Tenant, sheet.Object, sheet.Name, sheet.Folder, sheet.Webhook}},
 			{Text: q("add_import_upload"), Args: []any{path.Dir(sheet.Object), id}},
 		})
 		return err
@@ -77,7 +93,9 @@ func (s *Store) CreateImport(ctx context.Context, sheet ImportSheet) (Import, er
 	if err != nil {
 		return Import{}, fmt.Errorf("record the import: %w", err)
 	}
-	return s.Import(ctx, sheet.Tenant, id)
+	i, err := s.Import(ctx, sheet.Tenant, cmp.Or(known, id))
+	i.Known = known != ""
+	return i, err
 }
 
 // Import returns one import of a tenant, or ErrNotFound.

@@ -19,6 +19,7 @@ var ErrRowSettled = errors.New("the row of the import has been settled")
 // OpenImport is an import that has not ended.
 type OpenImport struct {
 	ID, Tenant, Object, Folder string
+	Webhook                    string // of every job
 	State                      ImportState
 }
 
@@ -29,7 +30,7 @@ func (s *Store) OpenImports(ctx context.Context) ([]OpenImport, error) {
 		all = nil
 		return tx.Query(ctx, q("open_imports"), func(scan func(...any) error) error {
 			var o OpenImport
-			err := scan(&o.ID, &o.Tenant, &o.State, &o.Object, &o.Folder)
+			err := scan(&o.ID, &o.Tenant, &o.State, &o.Object, &o.Folder, &o.Webhook)
 			all = append(all, o)
 			return err
 		})

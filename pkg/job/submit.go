@@ -75,12 +75,10 @@ func (sub Submission) validate() error {
 		return errors.New("Input is not JSON")
 	case sub.Price < 0:
 		return fmt.Errorf("Price is %d, must be 0 or more", sub.Price)
-	case len(sub.IdempotencyKey) > maxKey || !plainText(sub.IdempotencyKey):
-		return &Invalid{fmt.Sprintf("The idempotency key must have at most %d bytes of UTF-8 and no control characters.", maxKey)}
 	case sub.First.Stage == "" || sub.First.Queue == "" || sub.First.DLQ == "":
 		return errors.New("First needs Stage, Queue and DLQ")
 	}
-	return nil
+	return validKey(sub.IdempotencyKey)
 }
 
 var errTenant = &Invalid{"A tenant's name must be 1 to 64 of a-z, A-Z, 0-9, dot, dash and underscore."}
@@ -198,7 +196,7 @@ func (u *unit) submitRow(sub Submission, opt Options) (string, error) {
 func (u *unit) submit(sub Submission, opt Options) (string, error) {
 	id := u.newID()
 	if sub.IdempotencyKey != "" {
-		known, err := u.takeKey(sub, id)
+		known, err := takeKey(u.ctx, u.tx, sub.Tenant, sub.IdempotencyKey, sub.BodyHash, id)
 		if known != "" || err != nil {
 			return known, err
 		}
@@ -215,19 +213,27 @@ func (u *unit) submit(sub Submission, opt Options) (string, error) {
 	return got, err
 }
 
-func (u *unit) takeKey(sub Submission, id string) (string, error) {
-	n, err := u.tx.Exec(u.ctx, q("take_idempotency_key"), sub.Tenant, sub.IdempotencyKey, sub.BodyHash, id)
+// takeKey takes an idempotency key for what will have the identifier, or returns what an equal request has made before.
+func takeKey(ctx context.Context, tx *sqldb.Tx, tenant, key, bodyHash, id string) (known string, err error) {
+	n, err := tx.Exec(ctx, q("take_idempotency_key"), tenant, key, bodyHash, id)
 	if err != nil || n == 1 {
 		return "", err
 	}
-	var hash, job string
-	if err := u.tx.One(u.ctx, q("read_idempotency_key"), []any{sub.Tenant, sub.IdempotencyKey}, &hash, &job); err != nil {
+	var hash string
+	if err := tx.One(ctx, q("read_idempotency_key"), []any{tenant, key}, &hash, &known); err != nil {
 		return "", fmt.Errorf("read idempotency key: %w", err)
 	}
-	if hash != sub.BodyHash {
+	if hash != bodyHash {
 		return "", ErrIdempotencyMismatch
 	}
-	return job, nil
+	return known, nil
+}
+
+func validKey(key string) error {
+	if len(key) > maxKey || !plainText(key) {
+		return &Invalid{fmt.Sprintf("The idempotency key must have at most %d bytes of UTF-8 and no control characters.", maxKey)}
+	}
+	return nil
 }
 
 func (u *unit) admit(sub Submission, id string, opt Options) (string, error) {

@@ -192,6 +192,14 @@ func TargetOf(r Row) string {
 	if r.Cells[Target] != "" {
 		return r.Cells[Target]
 	}
-	source := strings.ReplaceAll(r.Cells[Source], `\`, "/")
+	return NameOf(r)
+}
+
+// ObjectPrefix begins a source that is an object: object:KEY is the object inbox/TENANT/KEY, so that nobody names another tenant's.
+const ObjectPrefix = "object:"
+
+// NameOf is the base name of a row's source, whichever system's path it is.
+func NameOf(r Row) string {
+	source := strings.ReplaceAll(strings.TrimPrefix(r.Cells[Source], ObjectPrefix), `\`, "/")
 	return source[strings.LastIndex(source, "/")+1:]
 }

@@ -289,3 +289,13 @@ func TestAHundredThousandRowsNeedNoMoreMemoryThanTheirHashes(t *testing.T) {
 	}
 	t.Logf("the heap grew by %d KiB", grown>>10)
 }
+
+func TestAnObjectsNameIsItsKeysLastPart(t *testing.T) {
+	for source, want := range map[string]string{"object:talk.mp4": "talk.mp4", "object:a/talk.mp4": "talk.mp4", `C:\rec\talk.mp4`: "talk.mp4", "object:": "", "a/": ""} {
+		var r sheet.Row
+		r.Cells[sheet.Source] = source
+		if got := sheet.TargetOf(r); got != want {
+			t.Errorf("%s is called %q, want %q", source, got, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package webhook
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -15,12 +16,14 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode/utf8"
 )
 
 // Bounds of one delivery.
 const (
 	sendTimeout = 15 * time.Second // the whole call
 	maxURL      = 2048
+	maxHeader   = 64 << 10 // bytes of an answer
 )
 
 // schedule is the wait after the first failure, the second, and so on; after the last the event is given up. It is the one
@@ -60,7 +63,7 @@ func NewClient(private bool) *Client {
 	if !private {
 		dialer.Control = publicOnly
 	}
-	transport := &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: sendTimeout, MaxIdleConns: 32, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true}
+	transport := &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: sendTimeout, MaxIdleConns: 32, MaxResponseHeaderBytes: maxHeader, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true}
 	return &Client{http: &http.Client{
 		Transport: transport, Timeout: sendTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -97,13 +100,28 @@ func (c *Client) Send(ctx context.Context, e Event) (reached bool, err error) {
 // Close lets go of idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// bare takes the address out of an error: it may hold what a submitter wants to keep to itself.
+// bare says what went wrong in words of its own. The error itself has the address, which may hold what a submitter wants to keep to
+// itself, and what a receiver said: its certificate's names, its first line if that is not HTTP.
 func bare(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
-		return wrapped.Err
+	var timeout net.Error
+	var name *net.DNSError
+	var number syscall.Errno
+	var trust *tls.CertificateVerificationError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return context.Canceled
+	case errors.Is(err, errPrivate):
+		return errPrivate
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return errors.New("the receiver did not answer in time")
+	case errors.As(err, &name):
+		return errors.New("the receiver's name was not found")
+	case errors.As(err, &trust):
+		return errors.New("the receiver's certificate is not valid")
+	case errors.As(err, &number):
+		return fmt.Errorf("the connection failed: %w", number)
 	}
-	return err
+	return errors.New("the receiver broke off, or does not speak HTTP")
 }
 
 // errPrivate means that a name of the public network leads to an address that it does not have.
@@ -118,24 +136,27 @@ func publicOnly(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// special are the blocks that IANA's special-purpose registries (RFC 6890) do not route globally and netip does not name.
+// special are the blocks that IANA's special-purpose registries (RFC 6890) do not route globally and netip does not name. Of IPv6
+// only 2000::/3 is given out; in it are blocks that lead to an IPv4 address inside them (Teredo, 6to4), and to nobody.
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"),
-	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"),
+	netip.MustParsePrefix("2001::/23"), netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("3fff::/20"),
 }
+
+var given = netip.MustParsePrefix("2000::/3")
 
 func public(a netip.Addr) bool {
 	a = a.Unmap()
-	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
+	return (a.Is4() || given.Contains(a)) && a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // CheckURL refuses, in one sentence for the submitter, an address to which no event could be sent. Private allows http too.
 func CheckURL(raw string, private bool) error {
 	u, err := url.Parse(raw)
 	switch {
-	case len(raw) > maxURL:
-		return fmt.Errorf("the webhook's address must have at most %d bytes", maxURL)
+	case len(raw) > maxURL || !utf8.ValidString(raw):
+		return fmt.Errorf("the webhook's address must be UTF-8 of at most %d bytes", maxURL)
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
 		return errors.New("the webhook's address must be like https://example.org/path, without user or fragment")
 	case u.Scheme != "https" && (!private || u.Scheme != "http"):

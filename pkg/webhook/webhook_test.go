@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -142,6 +144,51 @@ func TestAnAddressInsideTheNetworkIsNeverCalled(t *testing.T) {
 	}
 }
 
+func TestWhatGoesWrongIsToldInOurOwnWords(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 4096))
+			_, _ = conn.Write([]byte("SSH-2.0-secret words\r\n\r\n"))
+			conn.Close()
+		}
+	}()
+	distrusted := httptest.NewTLSServer(http.NotFoundHandler())
+	distrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	defer distrusted.Close()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	client := webhook.NewClient(true)
+	defer client.Close()
+	for url, want := range map[string]string{
+		"http://" + listener.Addr().String() + "/token": "does not speak HTTP",
+		distrusted.URL + "/token":                       "certificate is not valid",
+		"http://" + closed.Addr().String() + "/token":   "connection refused",
+		"http://token.invalid/token":                    "name was not found",
+	} {
+		_, err := client.Send(t.Context(), webhook.Event{ID: "e", URL: url})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", url, err)
+		}
+		for _, theirs := range []string{"secret", "token", "127.0.0.1", "Acme"} {
+			if err != nil && strings.Contains(err.Error(), theirs) {
+				t.Errorf("%s: the error tells of %q: %v", url, theirs, err)
+			}
+		}
+	}
+}
+
 func TestAnAddressIsCheckedWhenItIsGiven(t *testing.T) {
 	for raw, ok := range map[string]bool{
 		"https://example.org/hook?a=b": true, "https://93.184.216.34/": true,
@@ -149,6 +196,9 @@ func TestAnAddressIsCheckedWhenItIsGiven(t *testing.T) {
 		"https://user:pw@example.org/": false, "https://example.org/#x": false, "https://" + strings.Repeat("a", 2048): false,
 		"https://127.0.0.1/": false, "https://10.1.2.3/": false, "https://169.254.169.254/latest": false, "https://[::1]/": false,
 		"https://[fd00::1]/": false, "https://[::ffff:10.0.0.1]/": false, "https://100.64.0.1/": false, "https://0.0.0.0/": false, "https://[64:ff9b::a00:1]/": false,
+		"https://[::7f00:1]/": false, "https://[::ffff:0:7f00:1]/": false, "https://[::ffff:169.254.169.254]/": false, "https://[fd00:ec2::254]/": false, "https://[fec0::1]/": false,
+		"https://[fe80::1]/": false, "https://[ff02::1]/": false, "https://[2001:0:7f00:1::]/": false, "https://[2002:7f00:1::]/": false, "https://[2606:4700:4700::1111]/": true,
+		"https://example.org/\xff": false, "https://example.org/a\x00": false,
 	} {
 		if err := webhook.CheckURL(raw, false); (err == nil) != ok {
 			t.Errorf("%.60q: %v", raw, err)

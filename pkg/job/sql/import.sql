@@ -1,7 +1,7 @@
 -- Imports: a sheet of jobs, read row by row and settled row by row.
 
 -- name: insert_import
-INSERT INTO import (id, tenant, state, object, name, folder, created_at) VALUES ($1, $2, 'pending', $3, $4, $5, now_us())
+INSERT INTO import (id, tenant, state, object, name, folder, webhook, created_at) VALUES ($1, $2, 'pending', $3, $4, $5, $6, now_us())
 
 -- name: import
 SELECT id, tenant, name, state, code, sentence, notice, format, row_count, accepted, refused, created_at, ended_at
@@ -13,7 +13,7 @@ FROM import WHERE tenant = $1 AND id < $2
 ORDER BY id DESC LIMIT $3
 
 -- name: open_imports
-SELECT i.id, i.tenant, i.state, i.object, i.folder FROM import i
+SELECT i.id, i.tenant, i.state, i.object, i.folder, i.webhook FROM import i
 WHERE i.ended_at = 0 AND NOT EXISTS (SELECT 1 FROM import o WHERE o.ended_at = 0 AND o.tenant = i.tenant AND o.id < i.id)
 ORDER BY i.tenant, i.id
 
