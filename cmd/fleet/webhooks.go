@@ -77,7 +77,7 @@ func listHooks(cmd *cobra.Command, hooks []job.Hook) error {
 func newWebhooksSecret(getenv func(string) string, use, short string, get func(*api.Client, context.Context) (string, error)) *cobra.Command {
 	var c client
 	cmd := &cobra.Command{
-		Use: use, Short: short, Args: usage(cobra.NoArgs), Example: "  fleet webhooks " + use + " > webhook-secret",
+		Use: use, Short: short, Args: usage(cobra.NoArgs), Example: "  fleet webhooks " + use,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.ask(func(ctx context.Context, fleet *api.Client) error {
 				secret, err := get(fleet, ctx)

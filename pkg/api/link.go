@@ -44,7 +44,10 @@ type unstalledWriter struct {
 	link *http.ResponseController
 }
 
-func (u *unstalledWriter) more() { _ = u.link.SetWriteDeadline(time.Now().Add(stallTimeout)) }
+// more allows longer than a read has: before an answer the server waits for what a handler has left of the body.
+func (u *unstalledWriter) more() {
+	_ = u.link.SetWriteDeadline(time.Now().Add(stallTimeout + headerTimeout))
+}
 
 func (u *unstalledWriter) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 

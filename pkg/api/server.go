@@ -152,14 +152,19 @@ func (s *Server) Run(ctx context.Context, listener net.Listener, grace time.Dura
 	return err
 }
 
-// answer runs one operation for a caller who may ask for it.
+// answer runs one operation for a caller who may ask for it. What went wrong is also told to a caller who seems to have gone, as one
+// who has stalled does: no answer at all would be sent as 200.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, route route) {
 	err := s.perform(w, r, route)
-	if err == nil || r.Context().Err() != nil {
+	if err == nil {
 		return
 	}
 	p := problemOf(err)
-	if p.Status == http.StatusInternalServerError {
+	switch {
+	case p.Status != http.StatusInternalServerError:
+	case r.Context().Err() != nil:
+		p = problem(http.StatusRequestTimeout, "broken_off", "The request was broken off.")
+	default:
 		s.cfg.Log.Error("request failed", zap.String("operation", r.Pattern), zap.String("job", r.PathValue("id")), zap.Error(err))
 	}
 	writeProblem(w, r, p)

@@ -72,13 +72,15 @@ func TestNoTextOfASubmissionOrAnImportIsTheServersFault(t *testing.T) {
 				}
 			}
 		}
+		h.submit("", "talk", "bytes") // so that there is an account
 		for _, order := range []string{`{"file":"/no\u0000such"}`, `{"object":"a\u0000b"}`, `{"upload":"a\u0000b"}`, `{"object":"a","target":"a\u0000b"}`, `{"object":"a","name":"a\u0000b"}`, `{"object":"a","webhook":"https://example.org/\u0000"}`} {
 			if a := h.json("", "POST", "/v1/jobs", order); a.status < 400 || a.status >= 500 {
 				t.Errorf("%s = %d %s", order, a.status, a.text)
 			}
 		}
 		for path, order := range map[string]string{
-			"/v1/uploads": `{"name":"a\u0000b","size":1}`, "/v1/keys": `{"tenant":"local","name":"a\u0000b","scopes":["view"]}`, "/v1/accounts": `{"tenant":"a\u0000b"}`,
+			"/v1/uploads": `{"name":"a\u0000b","size":1}`, "/v1/keys": `{"tenant":"local","name":"a\u0000b","scopes":["view"]}`, "/v1/keys?": `{"tenant":"a\u0000b","scopes":["view"]}`,
+			"/v1/accounts":              `{"tenant":"a\u0000b"}`,
 			"/v1/accounts/local/grants": `{"id":"a\u0000b","amount":1}`, "/v1/dead/x/discard": `{"reason":"a\u0000b"}`,
 		} {
 			if a := h.json("", "POST", path, order); a.status < 400 || a.status >= 500 {

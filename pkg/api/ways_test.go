@@ -33,7 +33,7 @@ func (h *house) importing() {
 	})
 }
 
-// store puts an object into the inbox of the local tenant.
+// keep puts an object into the inbox of the local tenant.
 func (h *house) keep(name string) {
 	h.t.Helper()
 	object, err := h.objects.Create(h.t.Context(), "inbox/local/"+name)
@@ -298,7 +298,7 @@ func TestRangesThatAskForTooMuchGetTheFileOrARefusal(t *testing.T) {
 	id := h.submit("", "talk", "bytes").body["id"].(string)
 	h.complete(map[string]string{"index.html": "0123456789"})
 	for value, want := range map[string]string{
-		"bytes=-100": "206 0123456789", "bytes=5-100": "206 56789", "bytes=0-0": "206 0", "bytes=-0": "416", "bytes=10-": "416", "bytes=3-2": "416",
+		"bytes=-100": "206 0123456789", "bytes=5-100": "206 56789", "bytes=0-0": "206 0", "bytes=10-": "416", "bytes=3-2": "416",
 		"bytes=99999999999999999999-": "416", "items=0-1": "416", "bytes=" + strings.Repeat("0-,", 500) + "0-": "200 0123456789",
 	} {
 		a := h.ask("", "GET", "/v1/jobs/"+id+"/result/", nil, "Range", value)

@@ -56,6 +56,8 @@ type NewKey struct {
 
 func (r KeyRequest) validate() error {
 	switch {
+	case !envelope.ValidID(r.Tenant):
+		return ErrNotFound // no account is called so
 	case len(r.Scopes) == 0:
 		return &Invalid{"A key needs at least one scope: submit, view or operate."}
 	case len(r.Name) > maxName || !plainText(r.Name):
