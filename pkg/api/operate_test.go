@@ -60,7 +60,7 @@ func TestTheDeadAreListedInspectedRedrivenAndDiscardedOnce(t *testing.T) {
 		h.want(409, "not_dead", "POST", "/v1/dead/"+step+"/redrive", `{}`)
 		h.want(409, "not_dead", "GET", "/v1/dead/"+step, "")
 		other, _ := h.die("other")
-		h.want(400, "reason", "POST", "/v1/dead/"+other+"/discard", `{"reason":"a\u0000b"}`)
+		h.want(400, "reason", "POST", "/v1/dead/"+other+"/discard", `{"reason":"a\nb"}`)
 		h.want(200, `"state":"failed"`, "POST", "/v1/dead/"+other+"/discard", `{"reason":"a copy"}`)
 		h.want(409, "not_dead", "POST", "/v1/dead/"+other+"/discard", `{}`)
 	})

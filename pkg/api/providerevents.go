@@ -82,7 +82,8 @@ func (s *Server) providerEvent(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, taken{Status: "stored"})
 }
 
-// effectOf finds which effect an event answers, if it says so: what no effect can be called names none. Only somebody who has signed it is told what is wrong with it.
+// effectOf finds which effect an event answers, if it says so: what no effect can be called names none. Only somebody who has
+// signed it is told what is wrong with it.
 func effectOf(raw []byte) (string, error) {
 	var e providerEvent
 	if err := json.Unmarshal(raw, &e); err != nil || !utf8.Valid(raw) || escapesNUL(raw) {
