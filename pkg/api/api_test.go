@@ -248,7 +248,7 @@ func TestARequestThatIsNoSubmissionSaysWhy(t *testing.T) {
 		"version zero":     {[]field{{"file", "a", "x"}, {"version", "", "0"}}, 400, "version"},
 		"version in words": {[]field{{"file", "a", "x"}, {"version", "", "two"}}, 400, "version"},
 		"a long target":    {[]field{{"file", "a", "x"}, {"target", "", strings.Repeat("t", api.MaxTarget+1)}}, 400, "field_too_long"},
-		"a broken target":  {[]field{{"file", "a", "x"}, {"target", "", "\xff"}}, 400, "target"},
+		"a broken target":  {[]field{{"file", "a", "x"}, {"target", "", "\xff"}}, 400, "field_text"},
 		"too large":        {[]field{{"file", "a", strings.Repeat("x", maxUpload+1)}}, 413, "too_large"},
 	} {
 		t.Run(name, func(t *testing.T) {
