@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -47,7 +48,12 @@ func watchFleet(t *testing.T, every time.Duration) *watched {
 	done := make(chan error, 1)
 	changed := func(of string, ring []string) { w.rings[of], w.told = ring, w.told+1 }
 	go func() { done <- w.admin.Watch(ctx, every, changed, func(err error) { w.failed = err }) }()
-	w.end = func() { cancel(); <-done }
+	w.end = func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("a watch that is ended returns %v", err)
+		}
+	}
 	synctest.Wait()
 	return w
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -182,7 +183,8 @@ func addTags(r *resource, tags []any) {
 				kept = append(kept, old)
 			}
 		}
-		list = append(kept, t)
+		kept = append(kept, t)
+		list = kept
 	}
 	r.properties["Tags"] = list
 }
@@ -276,10 +278,7 @@ func (a *live) writeS3(w http.ResponseWriter, query string, body []byte) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	var rules []any
-	for _, r := range config["Rule"].([]any) {
-		rules = append(rules, r)
-	}
+	rules := slices.Clone(config["Rule"].([]any))
 	switch strings.TrimSuffix(what, "=") {
 	case "encryption":
 		for _, r := range rules {

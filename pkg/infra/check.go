@@ -163,13 +163,13 @@ func (c *checker) required() []string {
 	case migration:
 		ids = service
 	case server:
-		ids = append(service, "TaskRole", "Service", "LoadBalancer", "Targets", "Listener", logical(stage.AlarmServerDown))
+		ids = slices.Concat(service, []string{"TaskRole", "Service", "LoadBalancer", "Targets", "Listener", logical(stage.AlarmServerDown)})
 		for _, a := range stage.ServerAlarms() {
 			ids = append(ids, logical(a.Name))
 		}
 	default:
 		s, _ := c.stage()
-		ids = append(service, "TaskRole", "Service", "ScalableTarget", "Scaling", logical(stage.AlarmBroken), logical(stage.AlarmAttention))
+		ids = slices.Concat(service, []string{"TaskRole", "Service", "ScalableTarget", "Scaling", logical(stage.AlarmBroken), logical(stage.AlarmAttention)})
 		for _, a := range append(s.Alarms(), s.Paused()) {
 			ids = append(ids, logical(a.Name))
 		}

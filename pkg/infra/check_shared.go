@@ -171,7 +171,7 @@ func (c *checker) databaseSubnets(m Map) {
 func (c *checker) secretRules(m Map) {
 	if c.resource.ID == "DatabasePassword" {
 		c.is("database-secret", m, "stagefleet/"+c.env+"/database-password", "Name")
-		for name, want := range map[string]any{"SecretStringTemplate": `{"username":"fleet"}`, "GenerateStringKey": "password", "PasswordLength": 40, "ExcludePunctuation": true} {
+		for name, want := range map[string]any{"SecretStringTemplate": `{"username":"fleet"}`, "GenerateStringKey": "password", "PasswordLength": 40, "ExcludePunctuation": true} { //nolint:gosec // a name, not a secret
 			c.is("database-secret", m, want, "GenerateSecretString", name)
 		}
 		c.is("database-secret", m, nil, "SecretString")

@@ -45,7 +45,7 @@ func newDeployment(t *testing.T) *deployment {
 	if err := os.Mkdir(filepath.Join(d.dir, "bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(d.dir, "bin", "aws"), []byte(fakeAWS), 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(d.dir, "bin", "aws"), []byte(fakeAWS), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return d
