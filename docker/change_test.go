@@ -6,7 +6,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +23,18 @@ func record() map[string]string {
 	return map[string]string{"FLEET_DATABASE_URL": fleet.services["migrate"].Environment["FLEET_DATABASE_URL"]}
 }
 
+// secretIn finds the key that a command shows.
+func secretIn(t *testing.T, said string) string {
+	t.Helper()
+	for word := range strings.FieldsSeq(said) {
+		if strings.HasPrefix(word, "fleet_") {
+			return word
+		}
+	}
+	t.Fatalf("no key in: %s", said)
+	return ""
+}
+
 func TestAKeyMadeInATaskOfItsOwnSubmitsFromElsewhere(t *testing.T) {
 	path, err := talk()
 	if err != nil {
@@ -36,17 +47,15 @@ func TestAKeyMadeInATaskOfItsOwnSubmitsFromElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(strings.TrimSpace(said), "\n")
-	key := lines[slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "fleet_") })]
+	key := secretIn(t, said)
 	defer func() { // it has taken the place of the one that the other tests have
 		out, err := fleet.once(context.WithoutCancel(t.Context()), record(), []string{"keys", "first"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		fleet.key = out[strings.Index(out, "fleet_"):]
-		fleet.key = strings.Fields(fleet.key)[0]
+		fleet.key = secretIn(t, out)
 	}()
-	elsewhere := map[string]string{"FLEET_ADDR": "http://server:8080", "FLEET_KEY": strings.TrimSpace(key)}
+	elsewhere := map[string]string{"FLEET_ADDR": "http://server:8080", "FLEET_KEY": key}
 	recording := testcontainers.WithFiles(testcontainers.ContainerFile{HostFilePath: path, ContainerFilePath: "/tmp/talk.mp4", FileMode: 0o444})
 	out, err := fleet.once(t.Context(), elsewhere, []string{"submit", "/tmp/talk.mp4", "--target", "elsewhere", "--wait"}, recording)
 	if err != nil || !strings.Contains(out, "completed") {
@@ -176,7 +185,7 @@ func TestTheRecordGoesBackInTimeAgainstLiveQueues(t *testing.T) {
 // unknownLetter is the dead letter that the record does not know.
 func unknownLetter(t *testing.T) admin.Letter {
 	t.Helper()
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
+	for limit := time.Now().Add(time.Minute); ; <-time.After(time.Second) {
 		page, err := asked(t).Dead(t.Context(), job.DeadFilter{})
 		if err == nil && len(page.Unknown) == 1 {
 			return page.Unknown[0]

@@ -183,7 +183,7 @@ func TestEveryServiceSaysThatItIsHealthyByItsOwnCommand(t *testing.T) {
 		if s.Healthcheck.Disable {
 			continue
 		}
-		for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
+		for limit := time.Now().Add(time.Minute); ; <-time.After(time.Second) {
 			state, err := fleet.running[name][0].State(t.Context())
 			if err != nil || state.Health == nil {
 				t.Fatalf("%s: no health, %v", name, err)
