@@ -51,13 +51,15 @@ func sweep(t *testing.T, client *sqs.Client, j *judge, d time.Duration) []error 
 	t.Helper()
 	var failures []error
 	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		sweeper := &admin.Sweeper{Stages: pipeline, Env: env, Queues: client, Record: j, Every: time.Second, Failed: func(err error) { failures = append(failures, err) }}
 		_ = sweeper.Run(ctx)
 	}()
 	settle(d)
 	cancel()
-	synctest.Wait()
+	<-ended
 	return failures
 }
 
