@@ -2,18 +2,13 @@ package protect_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"github.com/stagefleet/stagefleet/pkg/protect"
@@ -27,87 +22,6 @@ func pause(d time.Duration) { time.Sleep(d) }
 func settle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
-}
-
-// Bodies of the agent, as its source and the ECS developer guide give them.
-const (
-	granted   = `{"protection":{"ExpirationDate":"2000-01-01T02:00:00Z","ProtectionEnabled":true,"TaskArn":"arn:t"}}`
-	released  = `{"protection":{"ProtectionEnabled":false,"TaskArn":"arn:t"}}`
-	blocked   = `{"failure":{"Arn":"arn:t","Detail":null,"Reason":"DEPLOYMENT_BLOCKED"}}`
-	noService = `{"failure":{"Arn":"arn:t","Reason":"TASK_NOT_VALID"}}`
-	throttled = `{"requestID":"r","error":{"Arn":"arn:t","Code":"ThrottlingException","Message":"Rate exceeded"}}`
-	cancelled = `{"error":{"Arn":"arn:t","Code":"RequestCanceled","Message":"Timed out"}}`
-)
-
-// ask is one call that the agent got.
-type ask struct {
-	at      time.Duration
-	enabled bool
-	minutes int
-}
-
-// agent answers as scripted. It lives in one bubble, without sockets.
-type agent struct {
-	*testing.T
-	start time.Time
-
-	mu     sync.Mutex
-	asks   []ask
-	status int
-	body   string        // "": what was asked for
-	delay  time.Duration // before an answer
-	err    error
-}
-
-func (a *agent) RoundTrip(r *http.Request) (*http.Response, error) {
-	var in struct {
-		ProtectionEnabled *bool
-		ExpiresInMinutes  int
-	}
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil || in.ProtectionEnabled == nil || r.Method != http.MethodPut || r.URL.String() != "http://agent/task-protection/v1/state" {
-		a.Errorf("%s %s: %v", r.Method, r.URL, err)
-	}
-	a.mu.Lock()
-	a.asks = append(a.asks, ask{time.Since(a.start), *in.ProtectionEnabled, in.ExpiresInMinutes})
-	status, body, delay, err := a.status, a.body, a.delay, a.err
-	a.mu.Unlock()
-	select {
-	case <-time.After(delay):
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
-	}
-	if body == "" {
-		if body = granted; !*in.ProtectionEnabled {
-			body = released
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body))}, nil
-}
-
-func (a *agent) answer(status int, body string, delay time.Duration, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.status, a.body, a.delay, a.err = status, body, delay, err
-}
-
-// want checks all calls so far, each as "+" or "-" and its moment.
-func (a *agent) want(want ...string) {
-	a.Helper()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var got []string
-	for _, c := range a.asks {
-		sign := map[bool]string{true: "+", false: "-"}[c.enabled]
-		got = append(got, fmt.Sprint(sign, c.at))
-	}
-	if strings.Join(got, " ") != strings.Join(want, " ") {
-		a.Errorf("calls %v, want %v", got, want)
-	}
 }
 
 type subject struct {
@@ -444,86 +358,5 @@ func TestEntryEndsWithItsContext(t *testing.T) {
 		if at := time.Since(s.start); at != time.Second {
 			s.Errorf("entered at %v", at)
 		}
-	})
-}
-
-func TestMetricsShowProtection(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	in(t, protect.Config{Metrics: registry}, func(s subject) {
-		gather := func() map[string]float64 {
-			families, err := registry.Gather()
-			if err != nil {
-				t.Fatal(err)
-			}
-			all := map[string]float64{}
-			for _, f := range families {
-				for _, m := range f.GetMetric() {
-					name := f.GetName()
-					for _, l := range m.GetLabel() {
-						name += " " + l.GetValue()
-					}
-					all[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
-				}
-			}
-			return all
-		}
-		if got := gather(); got["stagefleet_protection_protected"] != 0 || got["stagefleet_protection_age_seconds"] != 0 {
-			t.Errorf("before: %v", got)
-		}
-		s.entered()
-		s.answer(200, blocked, 0, nil)
-		settle(time.Hour)
-		s.answer(500, "", 0, nil)
-		settle(time.Minute)
-		got := gather()
-		for name, want := range map[string]float64{
-			"stagefleet_protection_calls_total ok": 1, "stagefleet_protection_calls_total refused": 1, "stagefleet_protection_calls_total failed": 1,
-			"stagefleet_protection_protected": 0, "stagefleet_protection_age_seconds": 3660,
-		} {
-			if got[name] != want {
-				t.Errorf("%s = %v, want %v", name, got[name], want)
-			}
-		}
-	})
-	if _, err := protect.New(protect.Config{Metrics: registry}); err == nil {
-		t.Error("two tasks share a registry")
-	}
-}
-
-func TestConfigThatCannotWorkIsRefused(t *testing.T) {
-	for field, cfg := range map[string]protect.Config{
-		"Expiry":  {Expiry: time.Second},
-		"Expiry ": {Expiry: 49 * time.Hour},
-		"Hold":    {Hold: -1},
-		"Budget":  {Budget: -1},
-		"Ask":     {Ask: -1},
-		"Longest": {Longest: -1},
-	} {
-		if _, err := protect.New(cfg); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(field)+" is ") {
-			t.Errorf("%s: %v", field, err)
-		}
-	}
-}
-
-func FuzzAnswersNeverPassForAGrantUnlessTheyAreOne(f *testing.F) {
-	for _, body := range []string{granted, released, blocked, noService, throttled, cancelled, "", "{", "null", `{"protection":null}`} {
-		f.Add(200, body)
-		f.Add(400, body)
-	}
-	f.Fuzz(func(t *testing.T, status int, body string) {
-		in(t, protect.Config{}, func(s subject) {
-			if body == "" {
-				body = " "
-			}
-			s.answer(status, body, 0, nil)
-			s.entered()
-			var answer struct {
-				Protection *struct{ ProtectionEnabled bool }
-			}
-			_ = json.Unmarshal([]byte(body), &answer)
-			if s.State() == protect.Protected && (status != 200 || answer.Protection == nil || !answer.Protection.ProtectionEnabled) {
-				t.Errorf("protected by %d %q", status, body)
-			}
-		})
 	})
 }
