@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,12 +164,12 @@ func TestEdgesOfAWait(t *testing.T) {
 // slow is a book of which one method hangs until its context ends.
 type slow struct {
 	*book
-	claims, ends int
+	claims, ends atomic.Int64
 	hang         string
 }
 
 func (s *slow) Claim(ctx context.Context, m pool.Message) (pool.Grant, error) {
-	s.claims++
+	s.claims.Add(1)
 	if s.hang == "claim" {
 		<-ctx.Done()
 		return pool.Grant{}, ctx.Err()
@@ -177,8 +178,7 @@ func (s *slow) Claim(ctx context.Context, m pool.Message) (pool.Grant, error) {
 }
 
 func (s *slow) Close(ctx context.Context, g pool.Grant, end error) (pool.Settlement, error) {
-	s.ends++
-	if s.hang == "close" && s.ends == 1 {
+	if ends := s.ends.Add(1); s.hang == "close" && ends == 1 {
 		<-ctx.Done()
 		return pool.Settlement{}, ctx.Err()
 	}
@@ -193,13 +193,13 @@ func TestEdgesOfTheRecord(t *testing.T) {
 			b := &slow{book: newBook(time.Minute), hang: "claim"}
 			b.ill = errIll // nothing is received again
 			run := r.run(pool.Config{Slots: 1, Ledger: b})
-			return edge.Edge{At: 10 * time.Second, Look: func() string { return fmt.Sprint(b.claims, " ", run.Status().Reason) }, Before: "1 capacity", Then: "1 store_unreachable"}
+			return edge.Edge{At: 10 * time.Second, Look: func() string { return fmt.Sprint(b.claims.Load(), " ", run.Status().Reason) }, Before: "1 capacity", Then: "1 store_unreachable"}
 		},
 		"an end is waited for half a minute, and then recorded again": func(r *rig) edge.Edge {
 			r.send("a")
 			b := &slow{book: newBook(time.Minute), hang: "close"}
 			r.run(pool.Config{Slots: 1, Ledger: b})
-			return edge.Edge{At: 30*time.Second + 100*time.Millisecond, Look: func() string { return fmt.Sprint(b.ends, b.endings()) }, Before: "1 0", Then: "2 1"}
+			return edge.Edge{At: 30*time.Second + 100*time.Millisecond, Look: func() string { return fmt.Sprint(b.ends.Load(), " ", b.endings()) }, Before: "1 0", Then: "2 1"}
 		},
 		"an ill record is asked after a second": func(r *rig) edge.Edge {
 			r.send("a")

@@ -52,12 +52,17 @@ func TestEdgesOfProtection(t *testing.T) {
 		}},
 		"a call without an answer is over after four seconds": {protect.Config{}, func(s subject) edge.Edge {
 			s.answer(200, "", 10*time.Hour, nil)
-			entered := "waits"
-			go func() { s.Enter(context.Background()); entered = "runs" }()
+			entered := make(chan struct{})
+			go func() { s.Enter(context.Background()); close(entered) }()
 			look := func() string {
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				return fmt.Sprint(entered, " ", len(s.asks) > 0)
+				select {
+				case <-entered:
+					return fmt.Sprint("runs ", len(s.asks) > 0)
+				default:
+					return fmt.Sprint("waits ", len(s.asks) > 0)
+				}
 			}
 			return edge.Edge{At: 4 * time.Second, Look: look, Before: "waits true", Then: "runs true"}
 		}},
