@@ -16,7 +16,16 @@ if ! docker info >/dev/null 2>&1; then
 	export DOCKER_HOST="unix://$state/docker.sock"
 	dockerd -H "$DOCKER_HOST" --data-root "$state/data" --exec-root "$state/exec" --pidfile "$state/pid" >"$state/log" 2>&1 &
 	daemon=$!
-	trap 'kill "$daemon" 2>/dev/null || true; wait "$daemon" || true; rm -rf "$state"' EXIT
+	# The daemon leaves a network namespace mounted. What cannot be removed is no failure of the tests.
+	ended() {
+		code=$?
+		kill "$daemon" 2>/dev/null || true
+		wait "$daemon" || true
+		umount "$state"/exec/netns/* 2>/dev/null || true
+		rm -rf "$state" || true
+		exit "$code"
+	}
+	trap ended EXIT
 	for _ in $(seq 60); do
 		docker info >/dev/null 2>&1 && break
 		kill -0 "$daemon" 2>/dev/null || untested "dockerd does not start: $(grep -v level=info "$state/log" | tail -3)"
