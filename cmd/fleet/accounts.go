@@ -59,33 +59,28 @@ func (f *limitFlags) said(cmd *cobra.Command) job.Limits {
 }
 
 func newAccountsCreate(getenv func(string) string) *cobra.Command {
-	var b books
-	var limits limitFlags
-	cmd := &cobra.Command{
-		Use: "create TENANT", Short: "Open an account with a balance of zero", Args: usage(cobra.ExactArgs(1)),
+	return withLimits(getenv, ledger.CreateAccount, &cobra.Command{
+		Use: "create TENANT", Short: "Open an account with a balance of zero",
 		Example: "  fleet accounts create acme --in-flight 20 --daily-cap 500\n  fleet accounts create acme --db postgres://fleet@db/fleet",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return b.open(func(ctx context.Context, l ledger) error {
-				return b.shown(ctx, cmd, l, args[0], l.CreateAccount(ctx, args[0], limits.said(cmd)))
-			})
-		},
-	}
-	b.flags(cmd, getenv)
-	limits.add(cmd)
-	return cmd
+	})
 }
 
 func newAccountsLimit(getenv func(string) string) *cobra.Command {
+	return withLimits(getenv, ledger.ChangeLimits, &cobra.Command{
+		Use: "limit TENANT", Short: "Change what an account may do; what is not said stays",
+		Example: "  fleet accounts limit acme --in-flight 50",
+	})
+}
+
+// withLimits completes a command that does something to one account with the limits that are said, and shows it.
+func withLimits(getenv func(string) string, do func(ledger, context.Context, string, job.Limits) error, cmd *cobra.Command) *cobra.Command {
 	var b books
 	var limits limitFlags
-	cmd := &cobra.Command{
-		Use: "limit TENANT", Short: "Change what an account may do; what is not said stays", Args: usage(cobra.ExactArgs(1)),
-		Example: "  fleet accounts limit acme --in-flight 50",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return b.open(func(ctx context.Context, l ledger) error {
-				return b.shown(ctx, cmd, l, args[0], l.ChangeLimits(ctx, args[0], limits.said(cmd)))
-			})
-		},
+	cmd.Args = usage(cobra.ExactArgs(1))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return b.open(func(ctx context.Context, l ledger) error {
+			return b.shown(ctx, cmd, l, args[0], do(l, ctx, args[0], limits.said(cmd)))
+		})
 	}
 	b.flags(cmd, getenv)
 	limits.add(cmd)
