@@ -247,12 +247,13 @@ func TestEdgesOfACallToTheQueue(t *testing.T) {
 
 func TestEdgesOfAStop(t *testing.T) {
 	t.Parallel()
-	// seen says whether Run has returned, and how many calls there were.
+	// seen says whether Run has returned, and what it then reported.
 	seen := func(run *running) func() string {
 		return func() string {
-			run.r.mu.Lock()
-			defer run.r.mu.Unlock()
-			return fmt.Sprint(run.ended(), " ", run.report)
+			if !run.ended() {
+				return fmt.Sprint(false, " ", pool.Report{})
+			}
+			return fmt.Sprint(true, " ", run.report)
 		}
 	}
 	going := fmt.Sprint(false, " ", pool.Report{})
