@@ -26,7 +26,7 @@ type measurement struct {
 	Bytes   uint64
 	RSSMiB  float64
 	StopMs  float64 // scenario stop: beyond the longest handler
-	HeldKiB float64 // scenario beat: memory of one message in flight, its body included
+	HeldKiB memory  // scenario beat: of one message in flight
 	Handled int
 
 	Name   string
@@ -182,7 +182,8 @@ func (s *script) beat(ctx context.Context, consume consumer, j job) (measurement
 	go consume(ctx, j)
 	<-s.done
 	time.Sleep(beatVisibility * 3 / 7 * 3 / 2)
-	return measurement{HeldKiB: (inUse() - before) / float64(s.count.Load()) / 1024}, nil
+	after, each := inUse(), float64(s.count.Load())*1024
+	return measurement{HeldKiB: memory{(after.Objects - before.Objects) / each, (after.Stacks - before.Stacks) / each}}, nil
 }
 
 func (s *script) idle(ctx context.Context, consume consumer, j job) (measurement, error) {
@@ -191,12 +192,15 @@ func (s *script) idle(ctx context.Context, consume consumer, j job) (measurement
 	return measurement{}, nil
 }
 
-// inUse is what the process needs for objects and stacks, in bytes.
-func inUse() float64 {
+// memory is what is needed for objects, and for the stacks of goroutines, which depend on what the handlers do.
+type memory struct{ Objects, Stacks float64 }
+
+// inUse is what the process needs, in bytes.
+func inUse() memory {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc + m.StackInuse)
+	return memory{float64(m.HeapAlloc), float64(m.StackInuse)}
 }
 
 type used struct {

@@ -122,8 +122,8 @@ func (r *results) printMixed(w io.Writer) {
 func (r *results) printPool(w io.Writer) {
 	fmt.Fprintf(w, "\npool, stopped with ten handlers of 20 ms under way: %.0f ms beyond a handler, %d left hidden\n", r.Stop.StopMs, r.Stop.Counts.Hidden)
 	c := r.Beat.Counts
-	fmt.Fprintf(w, "pool, %d messages in flight: %d heartbeat calls for %d renewals (%.3f), the largest of %d bytes, %.1f KiB of memory a message with its body\n",
-		r.Beat.Handled, c.Calls[beatCall], c.Beaten, float64(c.Calls[beatCall])/float64(max(1, c.Beaten)), c.Largest, r.Beat.HeldKiB)
+	fmt.Fprintf(w, "pool, %d messages in flight: %d heartbeat calls for %d renewals (%.3f), the largest of %d bytes, %.1f KiB of objects a message with its body, and a stack of %.1f KiB\n",
+		r.Beat.Handled, c.Calls[beatCall], c.Beaten, float64(c.Calls[beatCall])/float64(max(1, c.Beaten)), c.Largest, r.Beat.HeldKiB.Objects, r.Beat.HeldKiB.Stacks)
 	if r.Idle != nil {
 		fmt.Fprintf(w, "pool, idle with 1,000 slots for %v: %d receives, %.0f ms of CPU\n", r.Plan.Idle, r.Idle.Counts.Calls["ReceiveMessage"], r.Idle.CPU*1000)
 	}
