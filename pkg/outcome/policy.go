@@ -2,6 +2,7 @@ package outcome
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -111,7 +112,8 @@ func (p Policy) wait(attempt int) time.Duration {
 
 // stretch only ever lengthens, so that nobody's "not before" is broken by jitter.
 func (p Policy) stretch(d time.Duration, random float64) time.Duration {
-	return d + time.Duration(float64(d)*p.Jitter*random)
+	extra := min(float64(d)*p.Jitter*random, float64((math.MaxInt64-d)/2)) // a sum that is too large would be in the past
+	return d + time.Duration(extra)
 }
 
 func orDefault[N int | time.Duration](n, def N) N {

@@ -167,8 +167,9 @@ func TestTheOfflineDefaultsDecline(t *testing.T) {
 func TestRetryAfterIsReadAsSecondsOrDate(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
-		"": 0, "0": 0, "-5": 0, "7": 7 * time.Second, "1.5": 1500 * time.Millisecond, "soon": 0, "NaN": 0, "1e99": 0,
+		"": 0, "0": 0, "-5": 0, "7": 7 * time.Second, "1.5": 1500 * time.Millisecond, "soon": 0, "NaN": 0, "1e99": 0, "-1e99": 0,
 		"Fri, 02 Jan 2026 03:05:05 GMT": time.Minute, "Fri, 02 Jan 2026 03:04:04 GMT": 0,
+		"Fri, 31 Dec 9999 23:59:59 GMT": 0, // of a clock that is wrong
 	} {
 		if got := retryAfter(http.Header{"Retry-After": {value}}, now); got != want {
 			t.Errorf("%q: got %v", value, got)

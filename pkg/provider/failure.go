@@ -80,16 +80,22 @@ func unreadable(provider, what string) error {
 	return outcome.Fail(ReasonAnswer, fmt.Errorf("%s gave an answer without %s", provider, what))
 }
 
-// retryAfter reads the header of that name, seconds or a date (RFC 9110); 0 when it does not say.
+// longestAfter is beyond what a provider can mean: work must not wait for a clock that is wrong.
+const longestAfter = 1_000_000 * time.Second
+
+// retryAfter reads the header of that name, seconds or a date (RFC 9110); 0 when it does not say, or nothing that can be meant.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
-	if s, err := strconv.ParseFloat(value, 64); err == nil && s > 0 && s < 1e6 {
-		return time.Duration(s * float64(time.Second))
+	var after time.Duration
+	if s, err := strconv.ParseFloat(value, 64); err == nil && s < longestAfter.Seconds() {
+		after = time.Duration(s * float64(time.Second))
+	} else if at, err := http.ParseTime(value); err == nil {
+		after = at.Sub(now)
 	}
-	if at, err := http.ParseTime(value); err == nil {
-		return max(0, at.Sub(now))
+	if after < 0 || after >= longestAfter {
+		return 0
 	}
-	return 0
+	return after
 }
 
 var codeShape = regexp.MustCompile(`^[a-z][a-z0-9_]{0,59}$`)
