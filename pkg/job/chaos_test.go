@@ -53,7 +53,9 @@ func TestRandomKillsAndFreezesLoseAndDoubleNothing(t *testing.T) {
 			url := freshURL(t, kind)
 			f := newFixture(t, open(t, url, job.Options{}))
 			h := newHost(t, s)
+			h.mu.Lock()
 			h.chaos = true
+			h.mu.Unlock()
 			c := &chaos{h: h, url: url, seats: map[string]*seat{}, left: (*kills + 1) / 2, all: (*kills + 1) / 2}
 			c.run(f, s)
 		})

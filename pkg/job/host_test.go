@@ -35,7 +35,7 @@ type host struct {
 	random   *rand.Rand
 	chaos    bool          // some executions fail
 	dice     int           // otherwise: what they come to
-	lease    time.Duration // of the children's claims; set before they start
+	lease    time.Duration // of the children's claims
 	dedup    map[string]bool
 	conns    []net.Conn
 }
@@ -112,9 +112,10 @@ func (g *gateway) At(where string, goOn *bool) error {
 			gate = s.gate
 		}
 	}
+	chaos := g.h.chaos
 	g.h.mu.Unlock()
 	*goOn = gate == nil || gate(name, point)
-	if g.h.chaos && strings.HasPrefix(point, pointCommitted) {
+	if chaos && strings.HasPrefix(point, pointCommitted) {
 		g.h.mu.Lock()
 		defer g.h.mu.Unlock()
 		*goOn = *goOn && g.h.random.IntN(20) > 0 // else the answer to the commit is lost
@@ -232,8 +233,11 @@ type process struct {
 
 func (h *host) start(role, name, url string) *process {
 	h.t.Helper()
+	h.mu.Lock()
+	lease := h.lease
+	h.mu.Unlock()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childRole+"="+role, childName+"="+name, childURL+"="+url, childSocket+"="+h.socket, childLeaseFor+"="+h.lease.String())
+	cmd.Env = append(os.Environ(), childRole+"="+role, childName+"="+name, childURL+"="+url, childSocket+"="+h.socket, childLeaseFor+"="+lease.String())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stderr = io.Discard
 	if *trace {
@@ -314,6 +318,13 @@ func (h *host) wait(ch <-chan string) string {
 		h.t.Fatal("no child came to the point")
 		return ""
 	}
+}
+
+// leases sets how long the claims of the children last that are started from now on.
+func (h *host) leases(lease time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lease = lease
 }
 
 // roll says what executions come to from now on.

@@ -47,7 +47,7 @@ const crewLease = 4 * time.Second
 
 func (h *host) crew(url string) *crew {
 	h.t.Helper()
-	h.lease = crewLease
+	h.leases(crewLease)
 	c := &crew{h: h, url: url, roles: []string{"server", "worker", "worker", "worker"}}
 	c.start()
 	h.t.Cleanup(c.kill)

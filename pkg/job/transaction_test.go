@@ -53,7 +53,7 @@ func TestAPublicationThatBeganBeforeItsLeaseEndedIsJudgedWhenItsTurnComes(t *tes
 		if f.s.Postgres() {
 			url += "&lock_timeout=30s"
 		}
-		h.lease = 5 * time.Second
+		h.leases(5 * time.Second)
 		reached, release := h.stop(pointWorked)
 		p := h.start("one", "slow", url)
 		h.wait(reached)

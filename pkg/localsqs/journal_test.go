@@ -240,32 +240,34 @@ func TestDirectoryServesOneServerAtATime(t *testing.T) {
 }
 
 func TestLogIsCompactedAndNothingIsLost(t *testing.T) {
-	dir := t.TempDir()
-	server := open(t, dir)
-	server.CompactAt(64 << 10)
-	client := sqsclient.New(server)
-	busy(t, client)
-	url := create(t, client, "big", nil)
-	body := strings.Repeat("x", 1<<10)
-	for range 300 {
-		must[*sqs.SendMessageOutput](t)(client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: url, MessageBody: &body}))
-		m := must[*sqs.ReceiveMessageOutput](t)(client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: url})).Messages[0]
-		must[*sqs.DeleteMessageOutput](t)(client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: url, ReceiptHandle: m.ReceiptHandle}))
-	}
-	want := server.Dump()
-	if err := server.Close(); err != nil { // waits for the snapshot
-		t.Fatal(err)
-	}
-	var size int64
-	for _, e := range must[[]os.DirEntry](t)(os.ReadDir(dir)) {
-		size += must[os.FileInfo](t)(e.Info()).Size()
-	}
-	if size > 150<<10 {
-		t.Errorf("%d KiB on disk for a few messages", size>>10)
-	}
-	if got := open(t, dir).Dump(); got != want {
-		t.Errorf("came back as\n%s\nwas\n%s", got, want)
-	}
+	synctest.Test(t, func(t *testing.T) { // where no task moves on while the server is away
+		dir := t.TempDir()
+		server := open(t, dir)
+		server.CompactAt(64 << 10)
+		client := sqsclient.New(server)
+		busy(t, client)
+		url := create(t, client, "big", nil)
+		body := strings.Repeat("x", 1<<10)
+		for range 300 {
+			must[*sqs.SendMessageOutput](t)(client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: url, MessageBody: &body}))
+			m := must[*sqs.ReceiveMessageOutput](t)(client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: url})).Messages[0]
+			must[*sqs.DeleteMessageOutput](t)(client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: url, ReceiptHandle: m.ReceiptHandle}))
+		}
+		want := server.Dump()
+		if err := server.Close(); err != nil { // waits for the snapshot
+			t.Fatal(err)
+		}
+		var size int64
+		for _, e := range must[[]os.DirEntry](t)(os.ReadDir(dir)) {
+			size += must[os.FileInfo](t)(e.Info()).Size()
+		}
+		if size > 150<<10 {
+			t.Errorf("%d KiB on disk for a few messages", size>>10)
+		}
+		if got := open(t, dir).Dump(); got != want {
+			t.Errorf("came back as\n%s\nwas\n%s", got, want)
+		}
+	})
 }
 
 func TestNothingIsAcknowledgedThatCannotBeWritten(t *testing.T) {
@@ -293,22 +295,24 @@ func TestNothingIsAcknowledgedThatCannotBeWritten(t *testing.T) {
 }
 
 func TestKilledDuringCompactionLosesNothing(t *testing.T) {
-	dir := t.TempDir()
-	server := open(t, dir)
-	busy(t, sqsclient.New(server))
-	want := server.Dump()
-	if err := server.Close(); err != nil {
-		t.Fatal(err)
-	}
-	// The next log has begun, and the snapshot before it is half written.
-	for name, content := range map[string]string{localsqs.LogName(dir, 1): "", filepath.Join(dir, "00000001.snapshot.new"): "half"} {
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+	synctest.Test(t, func(t *testing.T) { // where no task moves on while the server is away
+		dir := t.TempDir()
+		server := open(t, dir)
+		busy(t, sqsclient.New(server))
+		want := server.Dump()
+		if err := server.Close(); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if got := open(t, dir).Dump(); got != want {
-		t.Errorf("came back as\n%s\nwas\n%s", got, want)
-	}
+		// The next log has begun, and the snapshot before it is half written.
+		for name, content := range map[string]string{localsqs.LogName(dir, 1): "", filepath.Join(dir, "00000001.snapshot.new"): "half"} {
+			if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := open(t, dir).Dump(); got != want {
+			t.Errorf("came back as\n%s\nwas\n%s", got, want)
+		}
+	})
 }
 
 func depth(t testing.TB, client *sqs.Client, url *string) string {
