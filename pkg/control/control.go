@@ -283,11 +283,12 @@ func (c *Control) register() error {
 	for _, m := range []prometheus.Collector{
 		c.errors,
 		gauge("bound_seconds", "Longest time from a flip to the last receive.", func() float64 { return c.Bound().Seconds() }),
-		gauge("paused", "1 while nothing may be received.", func() float64 {
-			if n, _, _ := c.Admit(1); n == 1 {
-				return 0
+		// Not what Admit says: a worker that dies before it has asked is not paused, and must not silence the alarms of its stage.
+		gauge("paused", "1 while a pause or the kill switch holds the stage.", func() float64 {
+			if _, paused := c.Paused(); paused {
+				return 1
 			}
-			return 1
+			return 0
 		}),
 	} {
 		if err := c.cfg.Metrics.Register(m); err != nil {

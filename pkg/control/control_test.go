@@ -319,6 +319,27 @@ func TestMetricsShowTheBoundAndTheVerdict(t *testing.T) {
 	}
 }
 
+// TestAWorkerThatHasAskedNobodyYetIsNotPaused: one that dies and starts again and again would silence its stage's alarms.
+func TestAWorkerThatHasAskedNobodyYetIsNotPaused(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	c, err := control.New(control.Config{Stage: "compile", Metrics: registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _, reason := c.Admit(1); n != 0 || reason != control.ReasonUnknown {
+		t.Errorf("admits %d, reason %q", n, reason)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "stagefleet_control_paused" && f.GetMetric()[0].GetGauge().GetValue() != 0 {
+			t.Error("it says that it is paused")
+		}
+	}
+}
+
 func TestConfigThatCannotWorkIsRefused(t *testing.T) {
 	for field, cfg := range map[string]control.Config{
 		"Stage":     {},
