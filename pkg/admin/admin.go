@@ -7,6 +7,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -71,10 +72,10 @@ type Admin struct {
 
 var _ job.Counter = (*Admin)(nil)
 
-// New returns an Admin. It fails when the manifest does not validate.
+// New returns an Admin. It fails when the manifest does not validate, or no environment can have the name.
 func New(pipeline stage.Pipeline, env string, queues Queues, record Record) (*Admin, error) {
 	stages, err := pipeline.Ordered()
-	if err != nil {
+	if err := errors.Join(err, stage.CheckEnv(env)); err != nil {
 		return nil, fmt.Errorf("read the manifest: %w", err)
 	}
 	return &Admin{stages: stages, env: env, queues: queues, record: record,

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -26,7 +27,7 @@ type QueueMaker interface {
 // manifest's attributes. It is for servers that no template has set up: the embedded one, and those of tests.
 func CreateQueues(ctx context.Context, api QueueMaker, pipeline stage.Pipeline, env string) error {
 	stages, err := pipeline.Ordered()
-	if err != nil {
+	if err := errors.Join(err, stage.CheckEnv(env)); err != nil {
 		return fmt.Errorf("read the manifest: %w", err)
 	}
 	for _, s := range stages {

@@ -43,7 +43,7 @@ func (v Var) String() string { return v.Name + "=" + v.Value }
 // Settings returns the settings of one stage in an environment. It validates the
 // whole manifest first.
 func (p Pipeline) Settings(env, name string) (Settings, error) {
-	if err := validateEnv(env); err != nil {
+	if err := CheckEnv(env); err != nil {
 		return Settings{}, err
 	}
 	if err := p.Validate(); err != nil {

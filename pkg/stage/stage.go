@@ -21,8 +21,8 @@ const (
 // Stage is one entry of the manifest. Zero fields take the documented defaults
 // (see WithDefaults), so an entry states only what is particular to the stage.
 type Stage struct {
-	// Name is the stage's name everywhere: queue, binary, metric label. Lower-case
-	// letters, digits and single hyphens, beginning with a letter, at most 32 bytes.
+	// Name is the stage's name everywhere: queue, binary, metric label. Words of lower-case
+	// letters and digits, each beginning with a letter, joined by hyphens, at most 32 bytes.
 	Name string `json:"name"`
 	// Summary is one line for people.
 	Summary string `json:"summary"`

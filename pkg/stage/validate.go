@@ -74,7 +74,12 @@ func (c *checks) must(ok bool, field string, value any, bound string, args ...an
 	}
 }
 
-var namePattern = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
+// A name's words begin with letters, so that the names that are made of them without hyphens are different ones too. That of an
+// environment is one word: "prod" with the stage "eu-ingest" and "prod-eu" with "ingest" would share a queue.
+var (
+	namePattern = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z][a-z0-9]*)*$`)
+	envPattern  = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
+)
 
 // reserved are names that would make a service, a log group or an order ambiguous.
 var reserved = []string{"all", "server", "migrate"}
@@ -88,9 +93,11 @@ const (
 
 func validName(s string, longest int) bool { return len(s) <= longest && namePattern.MatchString(s) }
 
-func validateEnv(env string) error {
+// CheckEnv refuses a name that an environment cannot have.
+func CheckEnv(env string) error {
 	c := checks{}
-	c.must(validName(env, maxEnv), "Env", quoted(env), "lower-case letters, digits and single hyphens, beginning with a letter, at most %d bytes", maxEnv)
+	c.must(len(env) <= maxEnv && envPattern.MatchString(env), "Env", quoted(env),
+		"lower-case letters and digits, beginning with a letter, at most %d bytes, without a hyphen, which would let two environments share a name", maxEnv)
 	return errors.Join(c.errs...)
 }
 
@@ -101,7 +108,7 @@ func quoted(s string) string { return fmt.Sprintf("%q", s) }
 func (s Stage) Validate() error {
 	s = s.WithDefaults()
 	c := &checks{stage: s.Name}
-	c.must(validName(s.Name, maxName), "Name", quoted(s.Name), "lower-case letters, digits and single hyphens, beginning with a letter, at most %d bytes", maxName)
+	c.must(validName(s.Name, maxName), "Name", quoted(s.Name), "words of lower-case letters and digits, each beginning with a letter, joined by hyphens, at most %d bytes", maxName)
 	c.must(!slices.Contains(reserved, s.Name), "Name", quoted(s.Name), "none of %s, which name other parts of a fleet", strings.Join(reserved, ", "))
 	c.must(!strings.HasSuffix(s.Name, "-dlq"), "Name", quoted(s.Name), "without -dlq at its end, which names the dead letters of another stage")
 	c.must(s.Summary != "", "Summary", quoted(s.Summary), "one line for people")
@@ -205,5 +212,5 @@ func (s Settings) Validate() error {
 	c.must(s.Own.Stage == s.Stage.Name, "Settings.Own", quoted(s.Own.Stage), "the stage's own route")
 	c.must((s.Next == nil) == (s.Stage.Next == ""), "Settings.Next", s.Next, "the route to Next, %q", s.Stage.Next)
 	c.must((s.Join == nil) == !s.Stage.FanOut, "Settings.Join", s.Join, "a route exactly if the stage fans out")
-	return errors.Join(validateEnv(s.Environment), s.Stage.Validate(), errors.Join(c.errs...))
+	return errors.Join(CheckEnv(s.Environment), s.Stage.Validate(), errors.Join(c.errs...))
 }

@@ -80,6 +80,7 @@ func TestEveryBrokenBoundIsNamed(t *testing.T) {
 		{"a name beyond the bound", strings.Repeat("a", 33), "Name", func(p stage.Pipeline) { p[2].Name, p[1].Next = strings.Repeat("a", 33), strings.Repeat("a", 33) }},
 		{"the server's name", "server", "Name", func(p stage.Pipeline) { p[2].Name, p[1].Next = "server", "server" }},
 		{"the name of another stage's dead letters", "probe-dlq", "Name", func(p stage.Pipeline) { p[2].Name, p[1].Next = "probe-dlq", "probe-dlq" }},
+		{"a word of a name that begins with a digit", "cut-1", "Name", func(p stage.Pipeline) { p[2].Name, p[1].Next = "cut-1", "cut-1" }},
 		{"a name used twice", "", "Name", func(p stage.Pipeline) { p[0].Name = "cut" }},
 		{"an unknown next stage", "cut", "Next", func(p stage.Pipeline) { p[2].Next = "gone" }},
 		{"two stages before one", "cut", "Next", func(p stage.Pipeline) { p[0].Next = "merge" }},
@@ -111,6 +112,24 @@ func TestEveryBrokenBoundIsNamed(t *testing.T) {
 			}
 			t.Errorf("no error for %s of stage %q in: %v", c.field, c.stage, p.Validate())
 		})
+	}
+}
+
+// TestNoTwoEnvironmentsShareANameOfAnything: a hyphen in an environment's name could be the one before a stage's.
+func TestNoTwoEnvironmentsShareANameOfAnything(t *testing.T) {
+	if a, b := (stage.Stage{Name: "eu-ingest"}).QueueName("prod"), (stage.Stage{Name: "ingest"}).QueueName("prod-eu"); a != b {
+		t.Fatalf("%s and %s differ, so hyphens may be allowed", a, b)
+	}
+	for _, env := range []string{"prod-eu", "Prod", "", "1prod", strings.Repeat("x", 21), "prod_eu"} {
+		_, err := good().Settings(env, "cut")
+		if err == nil || stage.CheckEnv(env) == nil || !strings.Contains(err.Error(), "Env is ") {
+			t.Errorf("environment %q: %v", env, err)
+		}
+	}
+	for _, env := range []string{"prod", "prodeu", "p1", strings.Repeat("x", 20)} {
+		if err := stage.CheckEnv(env); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
