@@ -31,6 +31,11 @@ const (
 	KindStuck       Kind = "stuck"       // the handler ignores the end of its context
 )
 
+// Kinds returns every kind.
+func Kinds() []Kind {
+	return []Kind{KindDone, KindRetry, KindPanic, KindDefer, KindReject, KindQuarantine, KindAwait, KindInterrupted, KindLost, KindSuperseded, KindCancelled, KindStuck}
+}
+
 // Reasons that Of gives by itself. Those of Fail, Defer, Reject and Quarantine are the caller's; a Reasoner has its own.
 const (
 	ReasonFailed      = "failed"

@@ -241,7 +241,7 @@ func Example_metrics() {
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for line := range strings.Lines(w.Body.String()) {
-		if strings.HasPrefix(line, "stagefleet_pool_ends_total") {
+		if strings.HasPrefix(line, `stagefleet_pool_ends_total{end="done"`) {
 			fmt.Print(line)
 		}
 	}

@@ -59,6 +59,9 @@ func newMetrics(p *Pool) (*metrics, error) {
 	m.deletes, m.hides = m.calls.WithLabelValues(string(Delete)), m.calls.WithLabelValues(string(Hide))
 	m.deadLetters = m.calls.WithLabelValues(string(DeadLetter))
 	m.done = m.ends.WithLabelValues(string(outcome.KindDone))
+	for _, kind := range outcome.Kinds() { // growth is seen only from a value that was there before, so the first loss counts too
+		m.ends.WithLabelValues(string(kind))
+	}
 	return m, register(p.cfg.Metrics, append(all, gauges(p, labels)...))
 }
 

@@ -70,6 +70,11 @@ func TestMetricsSayWhatHappenedInABoundedVocabulary(t *testing.T) {
 		r.sendN(10)
 		settle(20 * time.Second)
 		got := gather(t, registry)
+		for _, kind := range outcome.Kinds() { // what alarms watch must have a value before it grows
+			if _, there := got["ends_total{end="+string(kind)+"}"]; !there {
+				t.Errorf("no series of ends of kind %s", kind)
+			}
+		}
 		for name, want := range map[string]float64{
 			"messages_total{}": 10, "ends_total{end=done}": 7, "ends_total{end=quarantine}": 1, "ends_total{end=reject}": 1, "ends_total{end=panic}": 1,
 			"beats_total{of=visibility,result=ok}": 1, "slots{}": 20, "running{}": 0, "held{}": 0, "receiving{}": 1, "handler_seconds{}": 10,

@@ -22,6 +22,7 @@ const (
 
 // Config is the whole of a task's protection.
 type Config struct {
+	Name     string        // label task of the metrics; empty: they have none
 	Endpoint string        // the value of ECS_AGENT_URI; empty: there is nothing to protect, and Task does nothing
 	Expiry   time.Duration // asked for at a time, and renewed at half; whole minutes
 	Hold     time.Duration // idle for this long before protection is given up, because ECS limits how often it may change

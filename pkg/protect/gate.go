@@ -93,14 +93,21 @@ func (t *Task) State() State {
 }
 
 func (t *Task) register() error {
+	var labels prometheus.Labels
+	if t.cfg.Name != "" {
+		labels = prometheus.Labels{"task": t.cfg.Name}
+	}
 	t.calls = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "stagefleet_protection_calls_total", Help: "Calls to the task protection endpoint, by result.",
+		Name: "stagefleet_protection_calls_total", Help: "Calls to the task protection endpoint, by result.", ConstLabels: labels,
 	}, []string{"result"})
+	for _, result := range []string{resultOK, resultRefused, resultFailed} { // growth is seen only from a value that was there before
+		t.calls.WithLabelValues(result)
+	}
 	if t.cfg.Metrics == nil {
 		return nil
 	}
 	state := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "stagefleet_protection_protected", Help: "1 while ECS has confirmed the protection of this task.",
+		Name: "stagefleet_protection_protected", Help: "1 while ECS has confirmed the protection of this task.", ConstLabels: labels,
 	}, func() float64 {
 		if t.State() == Protected {
 			return 1
@@ -108,7 +115,7 @@ func (t *Task) register() error {
 		return 0
 	})
 	since := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "stagefleet_protection_age_seconds", Help: "How long this task has been protected without a break.",
+		Name: "stagefleet_protection_age_seconds", Help: "How long this task has been protected without a break.", ConstLabels: labels,
 	}, t.age)
 	for _, c := range []prometheus.Collector{t.calls, state, since} {
 		if err := t.cfg.Metrics.Register(c); err != nil {
@@ -127,14 +134,21 @@ func (t *Task) age() float64 {
 	return time.Since(t.since).Seconds()
 }
 
+// The results of a call, as its metric has them.
+const (
+	resultOK      = "ok"
+	resultRefused = "refused"
+	resultFailed  = "failed"
+)
+
 func callResult(err error) string {
 	_, refused := errors.AsType[*refusal](err)
 	switch {
 	case err == nil:
-		return "ok"
+		return resultOK
 	case refused:
-		return "refused"
+		return resultRefused
 	default:
-		return "failed"
+		return resultFailed
 	}
 }

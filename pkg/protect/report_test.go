@@ -30,7 +30,8 @@ func TestMetricsShowProtection(t *testing.T) {
 			}
 			return all
 		}
-		if got := gather(); got["stagefleet_protection_protected"] != 0 || got["stagefleet_protection_age_seconds"] != 0 {
+		got := gather()
+		if _, there := got["stagefleet_protection_calls_total refused"]; !there || got["stagefleet_protection_protected"] != 0 || got["stagefleet_protection_age_seconds"] != 0 {
 			t.Errorf("before: %v", got)
 		}
 		s.entered()
@@ -38,7 +39,7 @@ func TestMetricsShowProtection(t *testing.T) {
 		settle(time.Hour)
 		s.answer(500, "", 0, nil)
 		settle(time.Minute)
-		got := gather()
+		got = gather()
 		for name, want := range map[string]float64{
 			"stagefleet_protection_calls_total ok": 1, "stagefleet_protection_calls_total refused": 1, "stagefleet_protection_calls_total failed": 1,
 			"stagefleet_protection_protected": 0, "stagefleet_protection_age_seconds": 3660,

@@ -64,7 +64,7 @@ func (s *service) callProvider(ctx context.Context, call func(context.Context) e
 func (s *service) protectConfig() protect.Config {
 	st := s.res.Settings.Stage
 	return protect.Config{
-		Endpoint: s.res.Agent, Expiry: st.Durations.Protection, Longest: st.Profile.TimeLimit,
+		Name: st.Name, Endpoint: s.res.Agent, Expiry: st.Durations.Protection, Longest: st.Profile.TimeLimit,
 		Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, // calls are minutes apart
 		Log:    s.res.Log, Metrics: s.res.Metrics,
 	}
