@@ -26,6 +26,16 @@ if ! diff -ru deploy "$fresh"; then
 	exit 1
 fi
 
+# The same alarms as Prometheus evaluates them, where there is its tool.
+if command -v promtool >/dev/null; then
+	promtool check rules deploy/prometheus/rules.yaml >/dev/null
+	promtool test rules pkg/infra/testdata/rules_test.yaml >/dev/null || { promtool test rules pkg/infra/testdata/rules_test.yaml; exit 1; }
+	echo "promtool: every alert rings at its edge and not before ($(promtool --version 2>&1 | sed -n '1s/ (.*//p'))"
+else
+	echo "promtool is not installed, so the rules for Prometheus were not evaluated. Debian's package prometheus has it; without its daemon:"
+	echo "  apt-get download prometheus && dpkg -x prometheus_*.deb build/prometheus && export PATH=\$PATH:\$PWD/build/prometheus/usr/bin"
+fi
+
 # The templates, by AWS's own linter where there is one.
 if command -v cfn-lint >/dev/null; then
 	cfn-lint deploy/*.yaml

@@ -99,7 +99,7 @@ func (a *Admin) observe(seen sighting) (changed map[string][]string) {
 		for signal, value := range grown[s.Name] {
 			values[signal] = max(values[signal], value)
 		}
-		if values[stage.SignalFinished] == 0 {
+		if values[stage.SignalFinished] == 0 && values[stage.SignalPaused] == 0 {
 			values[stage.SignalStalled] = float64(s.Visible)
 		}
 		note(s.Name, of.Horizon(), values, of.Firing)

@@ -260,6 +260,26 @@ func TestAPauseHidesWhatItExplainsAndNeverADeadLetter(t *testing.T) {
 	})
 }
 
+// TestWhatWaitedThroughAPauseIsNoStandstillUntilATimeLimitAfterIt: who ends a pause is not to be paged before work can be finished.
+func TestWhatWaitedThroughAPauseIsNoStandstillUntilATimeLimitAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watchFleet(t, time.Minute)
+		defer w.end()
+		w.change(func() { w.pauses = []job.PauseEntry{{Stage: "clip"}} })
+		w.spoil(t, stage.SignalStalled)
+		pass(3 * time.Hour)
+		w.change(func() { w.pauses = nil })
+		pass(clip.Profile.TimeLimit)
+		if got := w.rings["clip"]; slices.Contains(got, stage.AlarmStalled) || slices.Contains(got, stage.AlarmBroken) {
+			t.Errorf("within the time limit: %v", got)
+		}
+		pass(15 * time.Minute)
+		if got := w.rings["clip"]; !slices.Contains(got, stage.AlarmStalled) || !slices.Contains(got, stage.AlarmBroken) {
+			t.Errorf("after it: %v", got)
+		}
+	})
+}
+
 func TestWhatWorkersCountedBeforeAnybodyLookedRingsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watchFleet(t, time.Minute)

@@ -69,8 +69,17 @@ func (c *checker) queueMetric(a stage.Alarm, m Map) {
 		queue = s.DLQName(c.env)
 	case stage.AlarmDLQAge:
 		queue, metric = s.DLQName(c.env), "ApproximateAgeOfOldestMessage"
-	case stage.AlarmAge:
-		metric = "ApproximateAgeOfOldestMessage"
+	case stage.AlarmAge: // only while something waits: what is worked on has an age too
+		for i, metric := range []string{"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"} {
+			all, _ := m.Get("Metrics").(List)
+			c.must(i < len(all), "alarm-metric", "it does not ask for %s", metric)
+			if i < len(all) {
+				q, _ := all[i].(Map)
+				c.is("alarm-metric", q, metric, "MetricStat", "Metric", "MetricName")
+				c.is("alarm-metric", q, List{Map{{"Name", "QueueName"}, {"Value", queue}}}, "MetricStat", "Metric", "Dimensions")
+			}
+		}
+		return
 	case stage.AlarmDepth:
 	default:
 		return
@@ -137,8 +146,11 @@ func (c *checker) board(m Map) {
 			}
 		}
 	}
+	for _, a := range stage.ServerAlarms() {
+		c.must(a.Name != stage.AlarmOutbox || drawn[server+" "+a.Name] == a.Threshold, "dashboard", "%s is not drawn where it rings, at %v", a.Name, a.Threshold)
+	}
 	for _, s := range c.stages {
-		c.must(drawn[s.Name] == 4, "dashboard", "%v graphs of %s, want 4", drawn[s.Name], s.Name)
+		c.must(drawn[s.Name] == 6, "dashboard", "%v graphs of %s, want 6", drawn[s.Name], s.Name)
 		for _, a := range s.Alarms() {
 			if slices.Contains([]string{stage.AlarmDLQ, stage.AlarmDepth, stage.AlarmAge}, a.Name) {
 				c.must(drawn[s.Name+" "+a.Name] == a.Threshold, "dashboard", "%s of %s is drawn at %v, rings at %v", a.Name, s.Name, drawn[s.Name+" "+a.Name], a.Threshold)

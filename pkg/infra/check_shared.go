@@ -192,7 +192,8 @@ func (c *checker) balancer(m Map) {
 }
 
 func (c *checker) targetGroup(m Map) {
-	for name, want := range map[string]any{"VpcId": Ref("Vpc"), "TargetType": "ip", "Protocol": "HTTP", "Port": apiPort, "HealthCheckPath": "/healthz", "HealthCheckIntervalSeconds": 15,
+	for name, want := range map[string]any{"VpcId": Ref("Vpc"), "TargetType": "ip", "Protocol": "HTTP", "Port": apiPort, "HealthCheckPath": "/healthz", "HealthCheckIntervalSeconds": 30,
+		"HealthyThresholdCount": 2, "UnhealthyThresholdCount": 10,
 		"TargetGroupAttributes": List{Map{{"Key", "deregistration_delay.timeout_seconds"}, {"Value", "30"}}}} {
 		c.is("load-balancer", m, want, name)
 	}

@@ -69,6 +69,7 @@ func (c *checker) container(d Map) {
 	c.only("task-surplus", d, "Name", "Image", "VersionConsistency", "Essential", "Command", "PortMappings", "User", "ReadonlyRootFilesystem", "LinuxParameters",
 		"MountPoints", "StopTimeout", "HealthCheck", "Environment", "Secrets", "LogConfiguration")
 	if c.template.Name == server {
+		c.healthy(d, "/app/fleet", 10)
 		c.is("server-command", d, List{"serve", "--addr", "0.0.0.0:8080"}, "Command")
 		c.is("server-command", d, List{Map{{"ContainerPort", apiPort}}}, "PortMappings")
 		c.variables(d, map[string]any{stage.EnvName: c.env, worker.EnvBlob: c.objectStore(), worker.EnvMetrics: worker.MetricsEMF, "AWS_REGION": Ref("AWS::Region")})
@@ -76,6 +77,14 @@ func (c *checker) container(d Map) {
 	if c.template.Name == migration {
 		c.is("server-command", d, List{"migrate"}, "Command")
 		c.variables(d, map[string]any{stage.EnvName: c.env})
+	}
+}
+
+// healthy wants a check by the binary itself, which is patient enough for its process.
+func (c *checker) healthy(d Map, binary string, retries int) {
+	c.is("health-check", d, List{"CMD", binary, "health"}, "HealthCheck", "Command")
+	for name, want := range map[string]int{"Interval": 30, "Timeout": 20, "Retries": retries, "StartPeriod": 60} {
+		c.is("health-check", d, want, "HealthCheck", name)
 	}
 }
 
@@ -129,10 +138,7 @@ func (c *checker) stageTask(s stage.Stage, m, d Map) {
 	disk, _ := m.Get("EphemeralStorage", "SizeInGiB").(int)
 	need := s.Profile.Scratch() // nothing is said up to 20 GiB, which every task has
 	c.must(need <= 20<<30 && disk == 0 || disk >= 21 && int64(disk)<<30 >= need && int64(disk-1)<<30 < need, "scratch", "%d GiB, want room for %d bytes", disk, need)
-	c.is("health-check", d, List{"CMD", "/app/worker", "health"}, "HealthCheck", "Command")
-	for name, want := range map[string]int{"Interval": 30, "Timeout": 20, "Retries": 5, "StartPeriod": 60} {
-		c.is("health-check", d, want, "HealthCheck", name)
-	}
+	c.healthy(d, "/app/worker", 5)
 	c.is("task-container", d, nil, "Command") // the image starts the worker itself, not a shell
 	c.is("task-container", d, nil, "PortMappings")
 	c.stageSettings(s, d)

@@ -57,7 +57,7 @@ func exported(t *testing.T) names {
 	}
 	_, err := breaker.New(breaker.Config{Name: "cut", Metrics: n})
 	must(err)
-	_, err = protect.New(protect.Config{Longest: time.Hour, Metrics: n})
+	_, err = protect.New(protect.Config{Name: "cut", Longest: time.Hour, Metrics: n})
 	must(err)
 	_, err = control.New(control.Config{Stage: "cut", Record: noPauses{}, Wait: time.Second, Metrics: n})
 	must(err)
@@ -102,6 +102,9 @@ func TestEveryMetricOfTheRulesIsOneThatTheCodeExports(t *testing.T) {
 			if !strings.Contains(labels, l) {
 				t.Errorf("signal %s: %s has the labels %s, not %s", signal, own.Metric, labels, l)
 			}
+		}
+		if own.StageLabel == "" && !own.Server {
+			t.Errorf("signal %s: no label of %s says of which stage it is, so no rule can ask for one", signal, own.Metric)
 		}
 	}
 }

@@ -101,9 +101,9 @@ func signalExpr(s stage.Stage, a stage.Alarm) string {
 	case stage.SignalMissing: // how many are desired only ECS knows; the fewest are
 		return often(fmt.Sprintf("%d - max(stagefleet_stage_workers{stage=%q}) >= %g", s.Profile.MinTasks, s.Name, a.Threshold), a)
 	case stage.SignalStalled:
-		window := promDuration(a.Window())
-		return fmt.Sprintf("min_over_time(%s[%s:1m]) >= %g unless on() sum(increase(%s[%s])) > 0",
-			messages("visible"), window, a.Threshold, selector(stage.OwnMetrics[stage.SignalFinished], s.Name), window)
+		window, paused := promDuration(a.Window()), selector(stage.OwnMetrics[stage.SignalPaused], s.Name)
+		return fmt.Sprintf("%s unless on() sum(increase(%s[%s])) > 0 unless on() max(max_over_time(%s[%s])) >= 1",
+			often(fmt.Sprintf("%s >= %g", messages("visible"), a.Threshold), a), selector(stage.OwnMetrics[stage.SignalFinished], s.Name), window, paused, window)
 	default:
 		return ownExpr(s, a)
 	}
@@ -118,14 +118,9 @@ func ownExpr(s stage.Stage, a stage.Alarm) string {
 	return often(fmt.Sprintf("max(%s) >= %g", selector(own, s.Name), a.Threshold), a)
 }
 
-// selector is the metric's series of one stage. Series without a label of the stage are told apart by the scrape's own label,
-// which the configuration beside the rules sets.
+// selector is the metric's series of one stage.
 func selector(own stage.Own, name string) string {
-	label := own.StageLabel
-	if label == "" {
-		label = "stage"
-	}
-	matchers := []string{fmt.Sprintf("%s=%q", label, name)}
+	matchers := []string{fmt.Sprintf("%s=%q", own.StageLabel, name)}
 	if own.Label != "" {
 		matchers = append(matchers, fmt.Sprintf("%s=~%q", own.Label, strings.Join(own.Values, "|")))
 	}
@@ -137,7 +132,9 @@ func often(comparison string, a stage.Alarm) string {
 	if a.Of == 1 {
 		return comparison
 	}
-	return fmt.Sprintf("count_over_time((%s)[%s:%s]) >= %d", comparison, promDuration(a.Window()), promDuration(a.Period), a.Points)
+	// A second less than the window holds just Of periods: up to Prometheus 2 both of its ends belong to it.
+	window := fmt.Sprintf("%dm59s", a.Window()/time.Minute-1)
+	return fmt.Sprintf("count_over_time((%s)[%s:%s]) >= %d", comparison, window, promDuration(a.Period), a.Points)
 }
 
 func promDuration(d time.Duration) string { return fmt.Sprintf("%dm", d/time.Minute) }

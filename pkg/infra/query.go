@@ -17,12 +17,17 @@ func (p plan) stageQuery(s stage.Stage, a stage.Alarm) Map {
 	case stage.SignalWaiting:
 		return single("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", queueName(queue), a.Period)
 	case stage.SignalAge:
-		return single("AWS/SQS", "ApproximateAgeOfOldestMessage", "Maximum", queueName(queue), a.Period)
+		// SQS tells the age of what is in flight too, and a long recording is not late because it is worked on.
+		return queries(
+			ask("waiting", "AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", queueName(queue), a.Period),
+			ask("oldest", "AWS/SQS", "ApproximateAgeOfOldestMessage", "Maximum", queueName(queue), a.Period),
+			computed("age", "IF(FILL(waiting, 0) > 0, FILL(oldest, 0), 0)", true))
 	case stage.SignalStalled:
 		return queries(
 			ask("waiting", "AWS/SQS", "ApproximateNumberOfMessagesVisible", "Minimum", queueName(queue), a.Period),
 			ask("finished", "AWS/SQS", "NumberOfMessagesDeleted", "Sum", queueName(queue), a.Period),
-			computed("stalled", "IF(FILL(finished, 0) > 0, 0, FILL(waiting, 0))", true))
+			ask("paused", stage.Namespace, stage.OwnMetrics[stage.SignalPaused].Name, "Maximum", p.ownDimensions(s.Name), a.Period),
+			computed("stalled", "IF(FILL(finished, 0) > 0 OR FILL(paused, 0) > 0, 0, FILL(waiting, 0))", true))
 	case stage.SignalMissing:
 		return p.missing(s.Name, a.Period)
 	default:
@@ -49,8 +54,11 @@ func (p plan) ownQuery(name string, a stage.Alarm, signal stage.Signal) Map {
 	if own.Counter {
 		stat = "Sum"
 	}
-	return single(stage.Namespace, own.Name, stat, Map{{"Environment", p.env}, {"Stage", name}}, a.Period)
+	return single(stage.Namespace, own.Name, stat, p.ownDimensions(name), a.Period)
 }
+
+// ownDimensions are those of what workers and server say themselves.
+func (p plan) ownDimensions(name string) Map { return Map{{"Environment", p.env}, {"Stage", name}} }
 
 // single is an alarm's query of one metric.
 func single(namespace, name, stat string, dimensions Map, period time.Duration) Map {

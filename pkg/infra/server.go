@@ -63,6 +63,7 @@ func (p plan) serverContainer() container {
 	return container{
 		plan: p, name: server, cpu: serverCPU, memory: serverMemory, stop: serverStop,
 		command: List{"serve", "--addr", fmt.Sprintf("0.0.0.0:%d", apiPort)},
+		health:  healthCheck(ServerHealthCommand(), serverRetries),
 		ports:   List{Map{{"ContainerPort", apiPort}}},
 		environment: Map{
 			{stage.EnvName, p.env},
@@ -108,7 +109,7 @@ func (p plan) loadBalancer() []Resource {
 		}},
 		{ID: "Targets", Type: "AWS::ElasticLoadBalancingV2::TargetGroup", Condition: "HasCertificate", Properties: Map{
 			{"VpcId", Ref("Vpc")}, {"TargetType", "ip"}, {"Protocol", "HTTP"}, {"Port", apiPort},
-			{"HealthCheckPath", "/healthz"}, {"HealthCheckIntervalSeconds", 15},
+			{"HealthCheckPath", "/healthz"}, {"HealthCheckIntervalSeconds", 30}, {"HealthyThresholdCount", 2}, {"UnhealthyThresholdCount", serverRetries},
 			{"TargetGroupAttributes", List{Map{{"Key", "deregistration_delay.timeout_seconds"}, {"Value", "30"}}}},
 			{"Tags", p.tags(server)},
 		}},

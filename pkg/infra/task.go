@@ -16,8 +16,9 @@ const (
 	apiPort     = 8080
 )
 
-// HealthCommand is the worker's own check; the image has no shell to be relied on.
-func HealthCommand() []string { return []string{"CMD", "/app/worker", "health"} }
+// HealthCommand is the worker's own check, and ServerHealthCommand the server's; the images have no shell to be relied on.
+func HealthCommand() []string       { return []string{"CMD", "/app/worker", "health"} }
+func ServerHealthCommand() []string { return []string{"CMD", "/app/fleet", "health"} }
 
 // LogDays is how long logs are kept.
 const LogDays = 30
@@ -135,9 +136,16 @@ func (c container) definition() Map {
 }
 
 // healthCheck leaves a busy processor time: it asks whether the process lives, not whether it is fast.
-func healthCheck(command []string) Map {
-	return Map{{"Command", list(command)}, {"Interval", 30}, {"Timeout", 20}, {"Retries", 5}, {"StartPeriod", 60}}
+func healthCheck(command []string, retries int) Map {
+	return Map{{"Command", list(command)}, {"Interval", 30}, {"Timeout", 20}, {"Retries", retries}, {"StartPeriod", 60}}
 }
+
+// How often a check may fail. The server's asks the record too: a new server would be no better off while the record fails
+// over, which takes it two minutes.
+const (
+	workerRetries = 5
+	serverRetries = 10
+)
 
 // workerContainer is a stage's worker. Its settings are what the manifest's only producer says they are.
 func (p plan) workerContainer(s stage.Stage) (container, error) {
@@ -161,7 +169,7 @@ func (p plan) workerContainer(s stage.Stage) (container, error) {
 		Prop{"AWS_REGION", Ref("AWS::Region")})
 	c := container{
 		plan: p, name: s.Name, cpu: s.Profile.CPU, memory: s.Profile.Memory, scratch: s.Profile.Scratch(), stop: s.Durations.StopTimeout,
-		environment: env, secrets: []secret{databaseSecret}, health: healthCheck(HealthCommand()),
+		environment: env, secrets: []secret{databaseSecret}, health: healthCheck(HealthCommand(), workerRetries),
 	}
 	for _, name := range s.Providers {
 		c.environment = append(c.environment, providers[name].environment...)

@@ -17,7 +17,7 @@ const (
 	SignalDLQAge     Signal = "dlq_age"    // seconds that the oldest of them has been there
 	SignalWaiting    Signal = "waiting"    // visible messages in the stage's queue
 	SignalAge        Signal = "age"        // seconds that the oldest message has waited
-	SignalStalled    Signal = "stalled"    // visible messages, in periods in which none was finished; else 0
+	SignalStalled    Signal = "stalled"    // visible messages, in periods in which none was finished and no pause held; else 0
 	SignalFinished   Signal = "finished"   // messages whose work has ended, in a period; no rule watches it, stalled is made of it
 	SignalBreaker    Signal = "breaker"    // 1 while the breaker of a worker is not closed
 	SignalStuck      Signal = "stuck"      // handlers that have not returned after the end of their context
@@ -202,10 +202,10 @@ func (s Stage) Paused() Alarm {
 // ServerAlarms returns the rules of the server.
 func ServerAlarms() []Alarm {
 	return informing([]Alarm{
-		{Name: AlarmOutbox, Signal: SignalOutbox, Threshold: 120, Period: time.Minute, Points: 3, Of: 5,
+		{Name: AlarmOutbox, Signal: SignalOutbox, Threshold: 120, Period: time.Minute, Points: 3, Of: 5, DuringPause: true,
 			Summary: "messages that the record owes to the queues are late: steps wait that no queue knows of",
 			Action:  "see whether the server runs and what it says of the relay"},
-		{Name: AlarmServer, Signal: SignalServer, Threshold: 1, Period: time.Minute, Points: 5, Of: 5,
+		{Name: AlarmServer, Signal: SignalServer, Threshold: 1, Period: time.Minute, Points: 5, Of: 5, DuringPause: true,
 			Summary: "the server does not run: nothing can be submitted, and nothing is relayed or repaired",
 			Action:  "read why its last task stopped",
 			Not:     map[Output]string{Local: "a server that does not run evaluates nothing"}},

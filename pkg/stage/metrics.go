@@ -10,8 +10,7 @@ type Own struct {
 	// series with one of these values. Values of several series are added.
 	Metric, Label string
 	Values        []string
-	// StageLabel is the label of the metric that carries the stage's name; empty if it has
-	// none, because a worker is of one stage.
+	// StageLabel is the label of a worker's metric that carries the stage's name.
 	StageLabel string
 	// Counter says that what counts is the growth within a period, not the value.
 	Counter bool
@@ -28,7 +27,7 @@ var OwnMetrics = map[Signal]Own{
 	SignalBreaker:    {Name: "BreakerNotClosed", Metric: "stagefleet_breaker_state", StageLabel: "breaker"},
 	SignalStuck:      {Name: "StuckHandlers", Metric: "stagefleet_pool_stuck", StageLabel: "pool"},
 	SignalLost:       {Name: "LeaseLosses", Metric: "stagefleet_pool_ends_total", Label: "end", Values: []string{"lost"}, StageLabel: "pool", Counter: true},
-	SignalRefused:    {Name: "ProtectionRefused", Metric: "stagefleet_protection_calls_total", Label: "result", Values: []string{"refused"}, Counter: true},
+	SignalRefused:    {Name: "ProtectionRefused", Metric: "stagefleet_protection_calls_total", Label: "result", Values: []string{"refused"}, StageLabel: "task", Counter: true},
 	SignalQuarantine: {Name: "Quarantines", Metric: "stagefleet_pool_ends_total", Label: "end", Values: []string{"panic", "quarantine"}, StageLabel: "pool", Counter: true},
 	SignalPaused:     {Name: "Paused", Metric: "stagefleet_control_paused", StageLabel: "stage"},
 	SignalFinished:   {Metric: "stagefleet_pool_settle_calls_total", Label: "action", Values: []string{"delete"}, StageLabel: "pool", Counter: true},
