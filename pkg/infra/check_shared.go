@@ -155,7 +155,7 @@ const resolvedPassword = "{{resolve:secretsmanager:${DatabasePassword}:SecretStr
 func (c *checker) databaseRules(m Map) {
 	c.must(c.resource.Condition == "MakesDatabase" && c.resource.Snapshot, "database", "it is made beside another one, or goes without a snapshot")
 	for name, want := range map[string]any{
-		"DBInstanceIdentifier": c.cluster(), "Engine": "postgres", "EngineVersion": databaseEngine, "DBInstanceClass": Ref("DatabaseClass"), "DBName": databaseName,
+		"DBInstanceIdentifier": c.cluster(), "Engine": "postgres", "EngineVersion": Ref("DatabaseVersion"), "DBInstanceClass": Ref("DatabaseClass"), "DBName": databaseName,
 		"MasterUsername": databaseUser, "MasterUserPassword": Sub(resolvedPassword), "AllocatedStorage": itoa(databaseStorage), "MaxAllocatedStorage": storageLimit,
 		"StorageType": "gp3", "StorageEncrypted": true, "MultiAZ": Ref("DatabaseMultiAz"), "PubliclyAccessible": false, "DBSubnetGroupName": Ref("DatabaseSubnets"),
 		"VPCSecurityGroups": List{GetAtt("DatabaseGroup.GroupId")}, "BackupRetentionPeriod": backupDays, "CopyTagsToSnapshot": true, "DeletionProtection": true, "AutoMinorVersionUpgrade": true,

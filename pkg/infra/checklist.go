@@ -56,8 +56,8 @@ var checklist = []section{
 		{6, "a message is hidden for longer than two beats", "done: validated; handlers of any length are kept hidden by beats", slices.Concat(rulesNamed("queue-visibility"), fieldsNamed("Durations.Beat"))},
 		{7, "long polls and a bound for messages", "done: 20 s and 16 KiB, on the queue", rulesNamed("queue-poll", "queue-size")},
 		{8, "FIFO in name, type of the dead-letter queue and throughput settings", "done: all four from the one field of the manifest", rulesNamed("queue-type", "queue-throughput")},
-		{9, "a deleted stack keeps queues and logs", "done: retained on delete and replace", rulesNamed("queue-kept", "logs-kept")},
-		{10, "names fit", "done: validated with the environment in them, 80 bytes", slices.Concat(rulesNamed("queue-name"), fieldsNamed("Name", "Env"))},
+		{9, "a deleted stack keeps queues and logs", "done: retained on delete and replace, not when their first creation fails", rulesNamed("queue-kept", "logs-kept")},
+		{10, "names fit, and no two environments share one", "done: validated with the environment in them, 80 bytes; an environment's name has no hyphen", slices.Concat(rulesNamed("queue-name"), fieldsNamed("Name", "Env"))},
 	}},
 	{"Alarms", []item{
 		{11, "dead letters by what is visible", "done: maximum of one minute, one of one; neither counts of sends nor in-flight messages", rulesNamed("alarm-metric", "alarm-window")},
@@ -70,7 +70,7 @@ var checklist = []section{
 		{18, "fewer tasks than wanted for ten minutes", "done: tasks-missing", rulesNamed("missing", "alarm-window")},
 		{19, "panics and messages that cannot be understood", "done: quarantines, from a metric of the workers' own", rulesNamed("missing", "alarm-metric")},
 		{20, "a composite names alarms that exist", "done: built from the same list, references of the stack", rulesNamed("composite-rule", "reference")},
-		{21, "a dashboard whose lines are the thresholds", "done: a row a stage; without cost and model latency, which are in the record", rulesNamed("dashboard")},
+		{21, "a dashboard whose lines are the thresholds", "done: a row a stage and one for the server; without cost and model latency, which are in the record and in Prometheus", rulesNamed("dashboard")},
 	}},
 	{"Scaling", []item{
 		{22, "backlog per running task without a function", "done: metric math; it needs Container Insights, which costs", rulesNamed("scaling-metric", "container-insights")},
@@ -91,7 +91,7 @@ var checklist = []section{
 		{35, "root is read-only, the user is not root, no capabilities", "done: one scratch volume; other images must declare it", rulesNamed("read-only-root", "non-root", "capabilities", "scratch")},
 		{36, "images by digest", "done: a parameter that takes nothing else, version consistency on", rulesNamed("image-digest")},
 		{37, "secrets by reference", "done: the execution role reads exactly those", rulesNamed("secret-by-reference", "grant-target")},
-		{38, "a health check without a shell", "done for workers: their own command; the server is asked by its load balancer", rulesNamed("health-check", "load-balancer")},
+		{38, "a health check without a shell", "done: the binaries' own commands; the server is asked by its load balancer too", rulesNamed("health-check", "load-balancer")},
 		{39, "private subnets, nothing comes in", "done: the load balancer alone; a public address only by parameter", rulesNamed("private-network", "network")},
 		{40, "logs do not hold work up", "done: non-blocking with 25 MB; what is more is lost", rulesNamed("logs-nonblocking")},
 	}},

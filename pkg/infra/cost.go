@@ -31,7 +31,9 @@ const (
 	clipsPerJob     = 5
 	gigabytesPerJob = 1.5 // recording, sound and clips together
 	callsPerMessage = 4   // receive, delete, send, and a share of beats
-	insightsMetrics = 8   // of Container Insights for each service
+	serviceInsights = 25  // metrics of Container Insights for each service and its task definition,
+	clusterInsights = 12  // and for the cluster
+	looksMinute     = 6   // calls of the server for each stage: two for the counts of each of its queues, two for what is no dead letter
 )
 
 // Cost is one line of a sum.
@@ -47,27 +49,28 @@ func hour(cpu, memory int) float64 {
 
 // idle is a month in which nothing is submitted.
 func (p plan) idle() []Cost {
-	var tasks, calls, alarms, metrics float64
+	var tasks, calls, alarms float64
+	metrics := metricMonth * clusterInsights
 	for _, s := range p.stages {
 		n := float64(s.Profile.MinTasks)
 		tasks += n * hour(s.Profile.CPU, s.Profile.Memory) * hoursMonth
-		calls += n * hoursMonth * 3600 / s.Durations.Poll.Seconds() * call(s)
+		calls += (n*hoursMonth*3600/s.Durations.Poll.Seconds() + looksMinute*hoursMonth*60) * call(s)
 		for _, a := range append(s.Alarms(), s.Paused()) {
 			alarms += alarmMonth * metricsOf(a.Signal)
 		}
 		alarms += 2 * compositeMon
-		metrics += metricMonth * float64(ownOf(false)+insightsMetrics)
+		metrics += metricMonth * float64(ownOf(false)+serviceInsights)
 	}
 	for _, a := range stage.ServerAlarms() {
 		alarms += alarmMonth * metricsOf(a.Signal)
 	}
 	alarms += compositeMon
-	metrics += metricMonth * float64(ownOf(true)+insightsMetrics)
+	metrics += metricMonth * float64(ownOf(true)+serviceInsights)
 	return []Cost{
 		{"workers, the fewest of each stage", tasks},
 		{server, hour(serverCPU, serverMemory) * hoursMonth},
 		{"database, db.t4g.medium in one zone, with its disk", databaseHour*hoursMonth + databaseStorage*storageMonth},
-		{"polling the queues", calls},
+		{"polling and watching the queues", calls},
 		{"alarms", alarms},
 		{"metrics of tasks and of the fleet's own", metrics},
 		{"secrets", 2 * secretMonth},
@@ -76,7 +79,10 @@ func (p plan) idle() []Cost {
 
 // metricsOf is how many metrics a rule reads.
 func metricsOf(s stage.Signal) float64 {
-	if s == stage.SignalStalled || s == stage.SignalMissing || s == stage.SignalServer {
+	switch s {
+	case stage.SignalStalled:
+		return 3
+	case stage.SignalAge, stage.SignalMissing, stage.SignalServer:
 		return 2
 	}
 	return 1
@@ -114,9 +120,9 @@ func (p plan) thousand() []Cost {
 		messages := 1000 * parts
 		price := hour(s.Profile.CPU, s.Profile.Memory)
 		what := s.Name
-		if s.Profile.Spot {
-			price *= spotShare
-			what += ", on Spot"
+		if taken := onSpot(s, float64(s.Profile.MaxTasks)); taken > 0 {
+			price *= 1 - taken*(1-spotShare)
+			what += fmt.Sprintf(", %.0f %% of it on Spot", 100*taken)
 		}
 		costs = append(costs, Cost{what, messages * s.Profile.Typical.Hours() / float64(s.Profile.Slots) * price})
 		calls += messages * callsPerMessage * call(s)

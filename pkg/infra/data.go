@@ -67,7 +67,7 @@ func (p plan) database() []Resource {
 		{ID: "Database", Type: "AWS::RDS::DBInstance", Condition: made, Snapshot: true, Properties: Map{
 			{"DBInstanceIdentifier", p.cluster()},
 			{"Engine", "postgres"},
-			{"EngineVersion", databaseEngine},
+			{"EngineVersion", Ref("DatabaseVersion")},
 			{"DBInstanceClass", Ref("DatabaseClass")},
 			{"DBName", databaseName},
 			{"MasterUsername", databaseUser},

@@ -239,3 +239,25 @@ func TestAChangedFolderIsFoundAndMended(t *testing.T) {
 		t.Errorf("a file of somebody else is gone: %v", err)
 	}
 }
+
+// TestWhatOutlivesItsStackDoesNotOutliveAFirstCreationThatFails: its name would be taken when the stack is made again.
+func TestWhatOutlivesItsStackDoesNotOutliveAFirstCreationThatFails(t *testing.T) {
+	kept := 0
+	for _, f := range generate(t) {
+		if filepath.Ext(f.Name) != ".yaml" {
+			continue
+		}
+		text := string(f.Text)
+		if strings.Contains(text, "DeletionPolicy: Retain\n") {
+			t.Errorf("%s keeps what a failed creation has left", f.Name)
+		}
+		n := strings.Count(text, "DeletionPolicy: RetainExceptOnCreate\n")
+		if n != strings.Count(text, "UpdateReplacePolicy: Retain\n") {
+			t.Errorf("%s: not everything that is kept when the stack goes is kept when it is replaced", f.Name)
+		}
+		kept += n
+	}
+	if kept < 20 {
+		t.Errorf("only %d resources are kept", kept)
+	}
+}

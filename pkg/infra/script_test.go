@@ -21,6 +21,9 @@ echo "$*" >>"$CALLS"
 case "$*" in *"${FAIL:-no such call}"*) echo "An error occurred" >&2; exit 254 ;; esac
 case "$*" in
 *"OutputKey=='Repository'"*) echo 1.dkr.ecr.us-east-1.amazonaws.com/stagefleet-prod ;;
+*StackStatus*) echo "${STATUS:-UPDATE_COMPLETE}" ;;
+*create-change-set*) echo arn:change-set ;;
+*ParameterKey*) printf 'Image\tOwner\n' ;;
 *describe-stacks*) echo "$*" | sed "s/.*OutputKey=='\([A-Za-z]*\)'.*/the-\1/" ;;
 *describe-images*) echo "$*" | sed 's/.*imageTag=\([^ ]*\).*/sha256:of-\1/' ;;
 *run-task*) echo "${TASK:-arn:aws:ecs:us-east-1:1:task/stagefleet-prod/task-1}" ;;
@@ -71,7 +74,7 @@ func (d *deployment) run(settings []string, words ...string) (code int, stdout, 
 		d.t.Fatal(err)
 	}
 	for line := range strings.Lines(string(calls)) {
-		if regexp.MustCompile(`^(cloudformation deploy|ecs run-task)`).MatchString(line) {
+		if regexp.MustCompile(`^(cloudformation (deploy|delete-stack|create-change-set|execute)|ecs run-task)`).MatchString(line) {
 			changes = append(changes, strings.TrimSpace(line))
 		}
 	}
@@ -92,7 +95,7 @@ func stacksOf(changes []string) []string {
 }
 
 func releaseOrder() []string {
-	order := []string{"migrate", "task", "server"}
+	order := []string{"queues", "migrate", "task", "server"}
 	for _, s := range workers.Stages {
 		order = append(order, "stage-"+s.Name)
 	}
@@ -107,10 +110,10 @@ func TestAReleaseGoesFromTheSchemaOverTheServerToTheStages(t *testing.T) {
 	}
 	image := "Image=1.dkr.ecr.us-east-1.amazonaws.com/stagefleet-prod@sha256:of-"
 	for i, wants := range map[int][]string{
-		0: {image + "fleet-7", "DatabaseSecret=the-DatabaseSecret", "--template-file migrate.yaml", "--capabilities CAPABILITY_IAM"},
-		1: {"--task-definition the-TaskDefinition", "--overrides {}", "subnets=[subnet-1,subnet-2],securityGroups=[the-SecurityGroup],assignPublicIp=DISABLED"},
-		2: {image + "fleet-7", "Vpc=vpc-1", "LoadBalancerSecurityGroup=the-LoadBalancerSecurityGroup", "Certificate=arn:acm", "Subnets=subnet-1,subnet-2"},
-		3: {image + "ingest-7", "SecurityGroup=the-SecurityGroup", "DatabaseSecret=the-DatabaseSecret", "PublicIp=DISABLED"},
+		1: {image + "fleet-7", "DatabaseSecret=the-DatabaseSecret", "--template-file migrate.yaml", "--capabilities CAPABILITY_IAM"},
+		2: {"--task-definition the-TaskDefinition", "--overrides {}", "subnets=[subnet-1,subnet-2],securityGroups=[the-SecurityGroup],assignPublicIp=DISABLED"},
+		3: {image + "fleet-7", "Vpc=vpc-1", "LoadBalancerSecurityGroup=the-LoadBalancerSecurityGroup", "Certificate=arn:acm", "Subnets=subnet-1,subnet-2"},
+		4: {image + "ingest-7", "SecurityGroup=the-SecurityGroup", "DatabaseSecret=the-DatabaseSecret", "PublicIp=DISABLED"},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(changes[i], want) {
@@ -130,9 +133,9 @@ func TestTheFirstFailureOfAReleaseEndsItWithASentenceAndTheNextRunGoesOn(t *test
 	}{
 		"--image-ids imageTag=caption-7":                      {nil, "there is no image 1.dkr.ecr.us-east-1.amazonaws.com/stagefleet-prod:caption-7"},
 		"describe-stacks --stack-name stagefleet-prod-shared": {nil, "stagefleet-prod-shared cannot be read"},
-		"--stack-name stagefleet-prod-migrate --template":     {[]string{"migrate"}, "stagefleet-prod-migrate was not deployed"},
-		"ecs run-task": {[]string{"migrate", "task"}, "refuses to run the task"},
-		"--stack-name stagefleet-prod-stage-identify": {releaseOrder()[:6], "stagefleet-prod-stage-identify was not deployed"},
+		"--stack-name stagefleet-prod-migrate --template":     {releaseOrder()[:2], "stagefleet-prod-migrate was not deployed"},
+		"ecs run-task": {releaseOrder()[:3], "refuses to run the task"},
+		"--stack-name stagefleet-prod-stage-identify": {releaseOrder()[:7], "stagefleet-prod-stage-identify was not deployed"},
 	} {
 		d := newDeployment(t)
 		code, _, stderr, changes := d.run([]string{"FAIL=" + fail}, "release", "7")
@@ -148,7 +151,7 @@ func TestTheFirstFailureOfAReleaseEndsItWithASentenceAndTheNextRunGoesOn(t *test
 func TestAMigrationThatFailsOrDoesNotStartEndsTheRelease(t *testing.T) {
 	for setting, says := range map[string]string{"EXIT=1": "exit code 1", "EXIT=None": "has not started", "TASK=None": "started no task"} {
 		code, _, stderr, changes := newDeployment(t).run([]string{setting}, "release", "7")
-		if code != 1 || !strings.Contains(stderr, says) || !slices.Equal(stacksOf(changes), []string{"migrate", "task"}) {
+		if code != 1 || !strings.Contains(stderr, says) || !slices.Equal(stacksOf(changes), releaseOrder()[:3]) {
 			t.Errorf("%s = %d %s\n%q", setting, code, stderr, changes)
 		}
 	}
@@ -198,9 +201,54 @@ func TestStacksOfTheirOwnTakeTheirParameters(t *testing.T) {
 	}
 }
 
+// TestWhatAFirstAttemptHasLeftIsTakenAwayBeforeTheNext: CloudFormation takes nothing else from a stack whose making it has rolled back.
+func TestWhatAFirstAttemptHasLeftIsTakenAwayBeforeTheNext(t *testing.T) {
+	d := newDeployment(t)
+	code, _, stderr, changes := d.run([]string{"STATUS=ROLLBACK_COMPLETE"}, "queues")
+	if code != 0 || len(changes) != 2 || !strings.HasPrefix(changes[0], "cloudformation delete-stack --stack-name stagefleet-prod-queues") || !strings.HasPrefix(changes[1], "cloudformation deploy ") {
+		t.Errorf("= %d %s %q", code, stderr, changes)
+	}
+	for _, status := range []string{"STATUS=CREATE_COMPLETE", "STATUS=UPDATE_ROLLBACK_COMPLETE", "FAIL=StackStatus"} { // the last is a stack that is not there
+		if code, _, stderr, changes := d.run([]string{status}, "queues"); code != 0 || len(changes) != 1 {
+			t.Errorf("%s = %d %s %q", status, code, stderr, changes)
+		}
+	}
+	if code, _, stderr, changes := d.run([]string{"STATUS=ROLLBACK_COMPLETE", "DRY_RUN=1"}, "queues"); code != 0 || len(changes) != 0 || !strings.Contains(stderr, "would run: aws cloudformation delete-stack") {
+		t.Errorf("dry = %d %s %q", code, stderr, changes)
+	}
+}
+
+func TestRestoringShowsWhatWouldChangeAndChangesNothing(t *testing.T) {
+	d := newDeployment(t)
+	code, stdout, stderr, changes := d.run(nil, "restore", "stage-compile")
+	if code != 0 || len(changes) != 1 || stdout != "aws cloudformation execute-change-set --change-set-name arn:change-set\n" || !strings.Contains(stderr, "KillSwitch") {
+		t.Fatalf("= %d %q %s %q", code, stdout, stderr, changes)
+	}
+	for _, want := range []string{"create-change-set --stack-name stagefleet-prod-stage-compile ", "--use-previous-template", "--deployment-mode REVERT_DRIFT",
+		"--parameters ParameterKey=Image,UsePreviousValue=true ParameterKey=Owner,UsePreviousValue=true"} {
+		if !strings.Contains(changes[0], want) {
+			t.Errorf("%q is not in: %s", want, changes[0])
+		}
+	}
+	for fail, says := range map[string]string{"ParameterKey": "is it deployed", "create-change-set": "makes no change set", "wait change-set": "nothing of stagefleet-prod-stage-compile differs"} {
+		if code, _, stderr, _ := d.run([]string{"FAIL=" + fail}, "restore", "stage-compile"); code != 1 || !strings.Contains(stderr, says) {
+			t.Errorf("%s = %d %s", fail, code, stderr)
+		}
+	}
+}
+
+func TestImagesOfAnotherProcessorAreSaidOnce(t *testing.T) {
+	_, _, _, changes := newDeployment(t).run([]string{"ARCHITECTURE=ARM64"}, "release", "7")
+	for _, c := range changes {
+		if strings.Contains(c, "Image=") != strings.Contains(c, "Architecture=ARM64") {
+			t.Errorf("%s", c)
+		}
+	}
+}
+
 func TestACallWithoutWhatItNeedsSaysWhat(t *testing.T) {
 	d := newDeployment(t)
-	for words, says := range map[string]string{"": "deploy.sh stage NAME IMAGE", "release": "the tag", "stage": "ingest transcribe", "stage ingest": "the image", "nonsense": "deploy.sh queues"} {
+	for words, says := range map[string]string{"": "deploy.sh stage NAME IMAGE", "release": "the tag", "stage": "ingest transcribe", "stage ingest": "the image", "restore": "the stack", "nonsense": "deploy.sh queues"} {
 		code, stdout, stderr, changes := d.run(nil, strings.Fields(words)...)
 		if code != 2 && code != 1 || len(changes) != 0 || !strings.Contains(stdout+stderr, says) {
 			t.Errorf("%q = %d %s%s", words, code, stdout, stderr)

@@ -66,9 +66,23 @@ func capacity(s stage.Stage) List {
 		return List{Map{{"CapacityProvider", "FARGATE"}, {"Weight", 1}}}
 	}
 	return List{
-		Map{{"CapacityProvider", "FARGATE"}, {"Base", s.Profile.MinTasks}, {"Weight", 1}},
-		Map{{"CapacityProvider", "FARGATE_SPOT"}, {"Weight", 4}},
+		Map{{"CapacityProvider", "FARGATE"}, {"Base", s.Profile.MinTasks}, {"Weight", demandWeight}},
+		Map{{"CapacityProvider", "FARGATE_SPOT"}, {"Weight", spotWeight}},
 	}
+}
+
+// Of the tasks beyond MinTasks, those that may be taken back: four of five, so that a stage goes on when all of them are.
+const (
+	demandWeight = 1
+	spotWeight   = 4
+)
+
+// onSpot is the share of so many tasks of the stage that may be taken back.
+func onSpot(s stage.Stage, tasks float64) float64 {
+	if !s.Profile.Spot || tasks <= float64(s.Profile.MinTasks) {
+		return 0
+	}
+	return (tasks - float64(s.Profile.MinTasks)) / tasks * spotWeight / (demandWeight + spotWeight)
 }
 
 // deploymentAlarms are those that a bad release rings and old work does not: never the dead letters'.

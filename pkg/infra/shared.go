@@ -23,6 +23,7 @@ func (p plan) shared() (Template, error) {
 			choice("Endpoints", "true makes VPC endpoints, for subnets without another way to the AWS APIs; they cost by the hour.", "false", "true", "false"),
 			text("ExistingDatabaseSecret", "ARN of a secret whose value is a postgres:// URL; empty: a database is made."),
 			parameter("DatabaseClass", "String", "Size of the database that is made.", "db.t4g.medium"),
+			parameter("DatabaseVersion", "String", "PostgreSQL's version; RDS makes none of those that it no longer sells: aws rds describe-db-engine-versions --engine postgres.", databaseEngine),
 			choice("DatabaseMultiAz", "true keeps a standby of the database in a second zone.", "false", "true", "false"),
 			text("PageEmail", "Address that is told of pages; empty: subscribe by hand."),
 			text("InformEmail", "Address that is told of the rest; empty: subscribe by hand."),

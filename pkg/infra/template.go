@@ -71,8 +71,11 @@ func (r Resource) body() Map {
 	if r.DependsOn != "" {
 		m = append(m, Prop{"DependsOn", r.DependsOn})
 	}
-	if policy := map[bool]string{r.Keep: "Retain", r.Snapshot: "Snapshot"}[true]; policy != "" {
-		m = append(m, Prop{"DeletionPolicy", policy}, Prop{"UpdateReplacePolicy", policy})
+	switch {
+	case r.Keep: // but not what a failed creation leaves: it has a name for life, which the next attempt would find taken
+		m = append(m, Prop{"DeletionPolicy", "RetainExceptOnCreate"}, Prop{"UpdateReplacePolicy", "Retain"})
+	case r.Snapshot:
+		m = append(m, Prop{"DeletionPolicy", "Snapshot"}, Prop{"UpdateReplacePolicy", "Snapshot"})
 	}
 	return append(m, Prop{"Properties", r.Properties})
 }

@@ -6,15 +6,16 @@
 #
 #   deploy.sh shared  Vpc=vpc-... Subnets=subnet-...,subnet-...  [more parameters of the stack]
 #   deploy.sh queues
-#   deploy.sh release TAG            schema, server and stages, in this order, from the images fleet-TAG and STAGE-TAG
+#   deploy.sh release TAG            queues, schema, server and stages, in this order, from the images fleet-TAG and STAGE-TAG
 #   deploy.sh migrate IMAGE          brings the record's schema up to date, in a task of its own
 #   deploy.sh key                    makes the operator's first key, in a task like the last migration's, and shows it
 #   deploy.sh server  IMAGE          [parameters]
 #   deploy.sh stage NAME IMAGE       [parameters]
+#   deploy.sh restore STACK          shows what would make the stack's resources what they were when it was last deployed
 #
 # IMAGE is a digest: REPOSITORY@sha256:... Set VPC and SUBNETS for all but shared and queues, AWS_REGION and AWS_PROFILE as
 # for the aws command, which it needs in version 2. PUBLIC_IP=ENABLED is for public subnets, CERTIFICATE=ARN gives a release's
-# server its load balancer. DRY_RUN=1 changes nothing: it shows what would be called, and asks only for what it must know.
+# server its load balancer, ARCHITECTURE=ARM64 is for images that were built on such a machine. DRY_RUN=1 changes nothing: it shows what would be called, and asks only for what it must know.
 set -eu
 cd "$(dirname "$0")"
 env={{.Env}}
@@ -37,6 +38,12 @@ stack() {
 	name=$1
 	shift
 	echo "deploy.sh: stack stagefleet-$env-$name" >&2
+	# What a first attempt that failed has left takes nothing but its end.
+	status=$(aws cloudformation describe-stacks --stack-name "stagefleet-$env-$name" --query 'Stacks[0].StackStatus' --output text 2>/dev/null) || status=""
+	if [ "$status" = ROLLBACK_COMPLETE ]; then
+		change aws cloudformation delete-stack --stack-name "stagefleet-$env-$name"
+		change aws cloudformation wait stack-delete-complete --stack-name "stagefleet-$env-$name" || fail "what is left of the stack stagefleet-$env-$name cannot be deleted"
+	fi
 	change aws cloudformation deploy --stack-name "stagefleet-$env-$name" --template-file "$name.yaml" \
 		--capabilities CAPABILITY_IAM --no-fail-on-empty-changeset \
 		--tags app=stagefleet env="$env" ${1+--parameter-overrides "$@"} ||
@@ -68,7 +75,8 @@ service() {
 	: "${SUBNETS:?is not set: subnets, comma-separated}"
 	group=$(output shared SecurityGroup)
 	secret=$(output shared DatabaseSecret)
-	stack "$name" Image="$image" Subnets="$SUBNETS" PublicIp="${PUBLIC_IP:-DISABLED}" SecurityGroup="$group" DatabaseSecret="$secret" "$@"
+	stack "$name" Image="$image" Subnets="$SUBNETS" PublicIp="${PUBLIC_IP:-DISABLED}" SecurityGroup="$group" DatabaseSecret="$secret" \
+		${ARCHITECTURE:+Architecture="$ARCHITECTURE"} "$@"
 }
 
 server() {
@@ -103,7 +111,7 @@ task() {
 migrate() {
 	: "${SUBNETS:?is not set: subnets, comma-separated}"
 	secret=$(output shared DatabaseSecret)
-	stack migrate Image="$1" DatabaseSecret="$secret"
+	stack migrate Image="$1" DatabaseSecret="$secret" ${ARCHITECTURE:+Architecture="$ARCHITECTURE"}
 	if [ -n "${DRY_RUN:-}" ]; then
 		echo "would run: a task that migrates the record" >&2
 		return
@@ -139,6 +147,7 @@ release() {
 	for s in{{.Stages}}; do
 		image "$s-$tag" >/dev/null
 	done
+	stack queues # one that is new must be there before who sends to it
 	migrate "$fleet"
 	server "$fleet" ${CERTIFICATE:+Certificate="$CERTIFICATE"}
 	for s in{{.Stages}}; do
@@ -146,6 +155,29 @@ release() {
 		service "stage-$s" "$digest"
 	done
 	echo "deploy.sh: release $tag is deployed; fleet doctor compares the account with the manifest" >&2
+}
+
+# restore makes a change set from what lives: a plain deployment compares templates alone, and makes nothing again that
+# somebody has deleted.
+restore() {
+	stack=stagefleet-$env-$1
+	keys=$(aws cloudformation describe-stacks --stack-name "$stack" --query 'Stacks[0].Parameters[].ParameterKey' --output text) ||
+		fail "the stack $stack cannot be read; is it deployed?"
+	set --
+	for key in $keys; do
+		set -- "$@" "ParameterKey=$key,UsePreviousValue=true"
+	done
+	if [ -n "${DRY_RUN:-}" ]; then
+		echo "would run: a change set of $stack that reverts its drift" >&2
+		return
+	fi
+	id=$(aws cloudformation create-change-set --stack-name "$stack" --change-set-name "restore-$(date +%s)" --use-previous-template \
+		--deployment-mode REVERT_DRIFT --capabilities CAPABILITY_IAM --parameters "$@" --query Id --output text) || fail "CloudFormation makes no change set of $stack"
+	aws cloudformation wait change-set-create-complete --change-set-name "$id" ||
+		fail "nothing of $stack differs from what was deployed, or it cannot be compared: aws cloudformation describe-change-set --change-set-name $id --query StatusReason"
+	aws cloudformation describe-change-set --change-set-name "$id" --query 'Changes[].ResourceChange.[Action,LogicalResourceId,ResourceType]' --output table
+	echo "deploy.sh: nothing is changed yet. Look at the table (KillSwitch among it: the fleet would be switched on), then say:" >&2
+	echo "aws cloudformation execute-change-set --change-set-name $id"
 }
 
 case "${1:-}" in
@@ -162,13 +194,14 @@ server)
 	shift 2
 	server "$image" "$@"
 	;;
+restore) restore "${2:?is missing: the stack, such as shared or stage-{{.First}}}" ;;
 stage)
 	name=${2:?is missing: one of{{.Stages}}} image=${3:?is missing: the image}
 	shift 3
 	service "stage-$name" "$image" "$@"
 	;;
 *)
-	sed -n '4,18s/^# \{0,1\}//p' deploy.sh
+	sed -n '4,19s/^# \{0,1\}//p' deploy.sh
 	exit 2
 	;;
 esac
