@@ -197,7 +197,7 @@ func (l *look) missing(p Part, w wanted, name, mend string) {
 	l.find(Finding{Part: p, Resource: name, Expected: "exists", Found: "missing", Why: reason(w.kind, ""), Mend: mend, stack: w.stack})
 }
 
-// gather makes one finding of a stack of which nothing is there: it was never deployed, and deploying it mends all.
+// gather makes one finding of a stack of which nothing is there: it was never deployed, and making it mends all.
 func (l *look) gather() {
 	told := map[string]bool{}
 	l.report.Findings = slices.DeleteFunc(l.report.Findings, func(f Finding) bool {
@@ -211,7 +211,7 @@ func (l *look) gather() {
 	for i, f := range l.report.Findings {
 		if f.stack != "" && !l.there[f.stack] {
 			l.report.Findings[i] = Finding{Part: f.Part, Resource: "stack " + stackName(l.Env, f.stack), Expected: "exists",
-				Found: fmt.Sprintf("none of its resources (%s, ...)", l.gone[f.stack][0]), Why: "nothing of it was deployed", Mend: l.deploy(f.stack)}
+				Found: fmt.Sprintf("none of its resources (%s, ...)", l.gone[f.stack][0]), Why: "nothing of it was deployed", Mend: l.create(f.stack)}
 		}
 	}
 }

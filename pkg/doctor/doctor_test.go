@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -166,9 +167,16 @@ func TestAnEmptyAccountIsOneFindingPerStackAndNotOnePerResource(t *testing.T) {
 	t.Cleanup(func() { a.queues.Close() })
 	r := a.look(t)
 	stacks := 0
+	var made []string
 	for _, f := range r.Findings {
 		if strings.HasPrefix(f.Resource, "stack ") {
 			stacks++
+			made = append(made, strings.TrimPrefix(f.Mend, "deploy/deploy.sh "))
+		}
+	}
+	for _, want := range []string{"shared Vpc=", "queues #", "stage ingest IMAGE", "migrate IMAGE", "server IMAGE"} {
+		if !slices.ContainsFunc(made, func(words string) bool { return strings.HasPrefix(words, want) }) {
+			t.Errorf("no mend is %q...: %q", want, made)
 		}
 	}
 	if stacks < 9 || stacks != len(r.Findings) {

@@ -225,6 +225,24 @@ func TestWhatIsMissingIsFoundByName(t *testing.T) {
 	}
 }
 
+// TestWhatIsMadeByAStackAloneIsMadeAgainFromIt: CloudFormation does not miss what somebody has deleted as long as the template is
+// the same, so a deployment would be no mend.
+func TestWhatIsMadeByAStackAloneIsMadeAgainFromIt(t *testing.T) {
+	a := newLive(t, nil)
+	a.resources = slices.DeleteFunc(a.resources, func(r *resource) bool { return r.stack == "stage-compile" && r.id == "Service" })
+	report := a.look(t)
+	if len(report.Findings) != 1 || report.Findings[0].Resource != "service compile" || !strings.HasPrefix(report.Findings[0].Mend, "deploy/deploy.sh restore stage-compile #") {
+		t.Fatalf("%+v", report.Findings)
+	}
+	if commands, err := commandsOf("aws cloudformation deploy --stack-name stagefleet-prod-queues --template-file deploy/queues.yaml --capabilities CAPABILITY_IAM", a.substitute); err != nil || a.run(commands[0]) == nil {
+		t.Errorf("a deployment of the same template mends: %v", err)
+	}
+	a.mend(t, report.Findings)
+	if healed := a.look(t); healed.Err() != nil {
+		t.Errorf("%+v, unseen %+v", healed.Findings, healed.Unseen)
+	}
+}
+
 // TestAQueueThatSomebodyChangedIsFound sets attributes of a live queue through its API, one at a time.
 func TestAQueueThatSomebodyChangedIsFound(t *testing.T) {
 	arn := func(name string) string { return "arn:aws:sqs:" + region + ":" + account + ":" + name }
@@ -283,11 +301,12 @@ func TestWhatNoTemplateSaysIsFoundToo(t *testing.T) {
 		"scaling is suspended": {func(a *live) {
 			property(a, "stage-compile", "ScalableTarget")["SuspendedState"] = map[string]any{"DynamicScalingInSuspended": false, "DynamicScalingOutSuspended": true, "ScheduledScalingSuspended": false}
 		}, "scaling of service/stagefleet-prod/compile SuspendedState.DynamicScalingOutSuspended"},
-		"a shell can be opened":     {func(a *live) { property(a, "stage-compile", "Service")["EnableExecuteCommand"] = true }, "service compile EnableExecuteCommand"},
-		"too many tasks":            {func(a *live) { property(a, "stage-compile", "Service")["DesiredCount"] = 17 }, "service compile DesiredCount"},
-		"too few tasks":             {func(a *live) { property(a, "stage-compile", "Service")["DesiredCount"] = 0 }, "service compile DesiredCount"},
-		"the switch is no switch":   {func(a *live) { property(a, "shared", "KillSwitch")["Value"] = "maybe" }, "/stagefleet/prod/enabled Value"},
-		"the switch names no stage": {func(a *live) { property(a, "shared", "KillSwitch")["Value"] = `{"stages":{"compil":false}}` }, "/stagefleet/prod/enabled Value"},
+		"a shell can be opened":           {func(a *live) { property(a, "stage-compile", "Service")["EnableExecuteCommand"] = true }, "service compile EnableExecuteCommand"},
+		"too many tasks":                  {func(a *live) { property(a, "stage-compile", "Service")["DesiredCount"] = 17 }, "service compile DesiredCount"},
+		"too few tasks":                   {func(a *live) { property(a, "stage-compile", "Service")["DesiredCount"] = 0 }, "service compile DesiredCount"},
+		"somebody has stopped the server": {func(a *live) { property(a, "server", "Service")["DesiredCount"] = 0 }, "service server DesiredCount"},
+		"the switch is no switch":         {func(a *live) { property(a, "shared", "KillSwitch")["Value"] = "maybe" }, "/stagefleet/prod/enabled Value"},
+		"the switch names no stage":       {func(a *live) { property(a, "shared", "KillSwitch")["Value"] = `{"stages":{"compil":false}}` }, "/stagefleet/prod/enabled Value"},
 		"a variable was added": {func(a *live) {
 			c := property(a, "stage-compile", "TaskDefinition")["ContainerDefinitions"].([]any)[0].(map[string]any)
 			c["Environment"] = append(c["Environment"].([]any), map[string]any{"Name": "FLEET_DEBUG", "Value": "1"})

@@ -28,15 +28,41 @@ func inJSON(v any) string {
 	return quote(string(text))
 }
 
-// deploy is the command that makes what a stack lacks.
-func (l *look) deploy(stack string) string {
-	generate := ""
-	file := "deploy/" + stack + ".yaml"
-	if l.Env != committed {
-		file = "build/" + l.Env + "/" + stack + ".yaml"
-		generate = fmt.Sprintf("fleet generate --env %s --out build/%s && ", l.Env, l.Env)
+// folder is where the templates of the environment are, after the command that writes them, if they are not in the tree.
+func (l *look) folder() (generate, folder string) {
+	if l.Env == committed {
+		return "", "deploy"
 	}
-	return generate + fmt.Sprintf("aws cloudformation deploy --stack-name %s --template-file %s --capabilities CAPABILITY_IAM", stackName(l.Env, stack), file)
+	folder = "build/" + l.Env
+	return fmt.Sprintf("fleet generate --env %s --out %s && ", l.Env, folder), folder
+}
+
+// deploy is the command that brings a stack of another manifest up to date; what it was told stays. A stack of this one it
+// leaves as it is, whatever its resources have become: see restore.
+func (l *look) deploy(stack string) string {
+	generate, folder := l.folder()
+	return generate + fmt.Sprintf("aws cloudformation deploy --stack-name %s --template-file %s/%s.yaml --capabilities CAPABILITY_IAM", stackName(l.Env, stack), folder, stack)
+}
+
+// restore is the command that makes resources again what the stack has made them, those that were deleted too.
+func (l *look) restore(stack string) string {
+	generate, folder := l.folder()
+	return generate + folder + "/deploy.sh restore " + stack + " # shows the changes first; a deployment changes nothing as long as the template is the same"
+}
+
+// create is the command that makes a stack of which nothing is there.
+func (l *look) create(stack string) string {
+	generate, folder := l.folder()
+	words := stack
+	switch name, isStage := strings.CutPrefix(stack, "stage-"); {
+	case isStage:
+		words = "stage " + name + " IMAGE"
+	case stack == "shared":
+		words += " Vpc=VPC Subnets=SUBNET,SUBNET"
+	case stack != "queues":
+		words += " IMAGE"
+	}
+	return generate + folder + "/deploy.sh " + words + " # the README beside it says with what"
 }
 
 // committed is the environment whose templates are in the tree.
@@ -45,10 +71,10 @@ const committed = "prod"
 // fixed are the attributes that a queue keeps for life.
 const fixedAttribute = "FifoQueue"
 
-func setAttribute(w wanted, url string, d difference) string {
+func setAttribute(w, policy wanted, url string, d difference) string {
 	name, _, _ := strings.Cut(d.path, ".")
 	if name == fixedAttribute {
-		return "aws sqs delete-queue --queue-url " + url + " # once it is empty; then deploy stack queues again"
+		return "aws sqs delete-queue --queue-url " + url + " # once it is empty; and, a minute later: " + createQueue(w, policy)
 	}
 	value := w.properties[name]
 	if value == nil {
@@ -182,8 +208,10 @@ func (l *look) mendService(w wanted, name string, d difference) string {
 		return update + " --enable-ecs-managed-tags"
 	case "EnableExecuteCommand":
 		return update + " --disable-execute-command"
+	case "Tags": // the manifest's
+		return l.deploy(w.stack)
 	}
-	return l.deploy(w.stack)
+	return l.restore(w.stack)
 }
 
 // mendTaskDefinition goes back to the definition that the stack has made, if that is of this manifest.

@@ -157,13 +157,17 @@ func (a *live) run(words []string) error {
 
 // runOther knows the commands that are not AWS's.
 func (a *live) runOther(words []string) error {
-	if !slices.Contains([]string{"fleet", "sudo"}, words[0]) {
+	switch {
+	case words[0] == "deploy/deploy.sh" && len(words) == 3 && words[1] == "restore":
+		return a.again(words[2]) // as if the change set that it shows were executed
+	case !slices.Contains([]string{"fleet", "sudo"}, words[0]):
 		return fmt.Errorf("%s is no program that anybody knows", words[0])
 	}
 	return nil
 }
 
-// cloudformation deploys a stack from the committed templates: all of it is as they say afterwards.
+// cloudformation deploys a stack from the committed templates: all of it is as they say afterwards. One that was deployed from
+// them before it leaves alone, as CloudFormation does.
 func (a *live) cloudformation(operation string, args []string) error {
 	flags := map[string][]string{}
 	last := ""
@@ -175,12 +179,32 @@ func (a *live) cloudformation(operation string, args []string) error {
 		}
 	}
 	stack := strings.TrimPrefix(strings.Join(flags["stack-name"], ""), "stagefleet-prod-")
-	if operation == "describe-stack-resources" {
-		return nil
-	}
 	if operation != "deploy" || fmt.Sprint(flags["template-file"]) != "[deploy/"+stack+".yaml]" || fmt.Sprint(flags["capabilities"]) != "[CAPABILITY_IAM]" {
 		return fmt.Errorf("cloudformation %s %v", operation, flags)
 	}
+	if a.manifestOf(a.resources, stack) == a.manifestOf(original, stack) {
+		return fmt.Errorf("no changes to deploy: the stack %s is up to date", stack)
+	}
+	return a.again(stack)
+}
+
+// manifestOf is the manifest that the service of a stack was deployed from; stacks without a service have one of no manifest.
+func (a *live) manifestOf(all []*resource, stack string) string {
+	for _, r := range all {
+		if r.stack != stack || r.kind != "AWS::ECS::Service" {
+			continue
+		}
+		for _, t := range r.properties["Tags"].([]any) {
+			if tag := t.(map[string]any); tag["Key"] == "manifest" {
+				return fmt.Sprint(tag["Value"])
+			}
+		}
+	}
+	return ""
+}
+
+// again makes everything of a stack what its template says.
+func (a *live) again(stack string) error {
 	found := false
 	for _, r := range original {
 		if r.stack == stack {

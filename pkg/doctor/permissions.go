@@ -112,7 +112,7 @@ func readDocument(text string) (any, error) {
 // trust compares who may take a role.
 func (l *look) trust(w wanted, arn string, live map[string]any) {
 	if live == nil {
-		l.missing(PartPermissions, w, "role "+shortARN(arn), "aws cloudformation describe-stack-resources --stack-name "+stackName(l.Env, w.stack))
+		l.missing(PartPermissions, w, "role "+shortARN(arn), l.restore(w.stack))
 		return
 	}
 	l.compare(PartPermissions, w, "role "+shortARN(arn), live, func(difference) string { return mendTrust(w, shortARN(arn)) })

@@ -57,7 +57,7 @@ func (l *look) queues(ctx context.Context) {
 			l.unseen(PartQueues, name, err)
 			continue
 		}
-		l.compare(PartQueues, w, name, found, func(d difference) string { return setAttribute(w, urls[name], d) })
+		l.compare(PartQueues, w, name, found, func(d difference) string { return setAttribute(w, policy, urls[name], d) })
 		l.compare(PartQueues, policy, name, found, func(difference) string { return setPolicy(policy, urls[name]) })
 	}
 }

@@ -56,7 +56,7 @@ func (l *look) clusterSeen(ctx context.Context) bool {
 		return false
 	}
 	if len(out.Clusters) == 0 || aws.ToString(out.Clusters[0].Status) != "ACTIVE" {
-		l.missing(PartServices, w, "cluster "+l.cluster(), l.deploy(w.stack))
+		l.missing(PartServices, w, "cluster "+l.cluster(), l.restore(w.stack))
 		return false
 	}
 	found := tree(out.Clusters[0]).(map[string]any)
@@ -71,25 +71,34 @@ func (l *look) service(ctx context.Context, w wanted, found []types.Service) {
 		return aws.ToString(s.ServiceName) == name && aws.ToString(s.Status) == "ACTIVE"
 	})
 	if i < 0 {
-		l.missing(PartServices, w, "service "+name, l.deploy(w.stack))
+		l.missing(PartServices, w, "service "+name, l.restore(w.stack))
 		return
 	}
 	live := &liveService{Service: found[i]}
 	l.services[name] = live
 	l.compare(PartServices, w, "service "+name, tree(found[i]), func(d difference) string { return l.mendService(w, name, d) })
-	l.capacity(name, live)
+	l.capacity(w, name, live)
 	l.taskDefinition(ctx, w, name, live)
 }
 
-// capacity looks at how many tasks are desired: scaling keeps a stage's between its bounds, and people must too.
-func (l *look) capacity(name string, live *liveService) {
-	s, ok := l.Pipeline.Stage(name)
-	if !ok || int(live.DesiredCount) >= s.Profile.MinTasks && int(live.DesiredCount) <= s.Profile.MaxTasks {
+// capacity looks at how many tasks are desired: scaling keeps a stage's between its bounds, and people must too. Of the server,
+// which nothing scales, the template says how many: somebody may have stopped it, and its alarm does not ring for that.
+func (l *look) capacity(w wanted, name string, live *liveService) {
+	least, _ := w.properties["DesiredCount"].(int)
+	most := least
+	if s, ok := l.Pipeline.Stage(name); ok {
+		least, most = s.Profile.MinTasks, s.Profile.MaxTasks
+	}
+	nearest := min(max(int(live.DesiredCount), least), most)
+	if nearest == int(live.DesiredCount) {
 		return
 	}
-	nearest := min(max(int(live.DesiredCount), s.Profile.MinTasks), s.Profile.MaxTasks)
+	expected := fmt.Sprint(least)
+	if most > least {
+		expected += fmt.Sprintf(" to %d", most)
+	}
 	l.find(Finding{Part: PartServices, Resource: "service " + name, Field: "DesiredCount",
-		Expected: fmt.Sprintf("%d to %d", s.Profile.MinTasks, s.Profile.MaxTasks), Found: fmt.Sprint(live.DesiredCount), Why: reason("AWS::ECS::Service", "DesiredCount"),
+		Expected: expected, Found: fmt.Sprint(live.DesiredCount), Why: reason("AWS::ECS::Service", "DesiredCount"),
 		Mend: fmt.Sprintf("aws ecs update-service --cluster %s --service %s --desired-count %d", l.cluster(), name, nearest)})
 }
 

@@ -64,7 +64,7 @@ func (l *look) bucket(ctx context.Context) {
 	for _, read := range []func(context.Context, string, map[string]any) error{l.encryption, l.access, l.ownership, l.lifecycle, l.bucketPolicy} {
 		err := read(ctx, name, found)
 		if code(err) == "NoSuchBucket" {
-			l.missing(PartBucket, w, name, l.deploy(w.stack))
+			l.missing(PartBucket, w, name, l.restore(w.stack))
 			return
 		}
 		if err != nil {
