@@ -80,6 +80,9 @@ func localQueues(state string) doctor.Queues {
 
 func runningStages(ctx context.Context, asked *api.Client, addr string) ([]doctor.Running, time.Time, error) {
 	stages, err := asked.Stages(ctx)
+	if errors.Is(err, api.ErrUnreachable) {
+		err = doctor.ErrNoAnswer
+	}
 	var all []doctor.Running
 	for _, s := range stages {
 		all = append(all, doctor.Running{Stage: s.Name, Workers: s.Workers, Oldest: time.Duration(s.OldestAgeSeconds * float64(time.Second))})

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -52,6 +54,9 @@ type Machine struct {
 // errNotUp is why parts of a local fleet cannot be seen.
 var errNotUp = errors.New("no fleet runs with this state directory: start it with fleet up, or name it with --state")
 
+// ErrNoAnswer is what Machine.Stages returns when nobody answers, rather than somebody with an error.
+var ErrNoAnswer = errors.New("the fleet does not answer: start it with fleet up, or name it with --addr")
+
 // LookLocal compares a local fleet with the manifest. It fails only when the manifest does not validate.
 func LookLocal(ctx context.Context, m Machine) (Report, error) {
 	templates, err := infra.Templates(m.Pipeline, LocalEnv)
@@ -97,6 +102,7 @@ func (l *look) machine(ctx context.Context, m Machine) {
 		l.find(Finding{Part: PartMachine, Resource: "state directory " + m.State, Field: "mode", Expected: "written by its owner alone", Found: mode.String(),
 			Why: "others could change record and recordings", Mend: "chmod go-w " + quote(m.State)})
 	}
+	l.folders(m)
 	measure := m.Free
 	if measure == nil {
 		measure = freeSpace
@@ -109,6 +115,30 @@ func (l *look) machine(ctx context.Context, m Machine) {
 	if need := l.largest(); free < need {
 		l.find(Finding{Part: PartMachine, Resource: "disk of " + m.State, Field: "free space", Expected: fmt.Sprintf("%d MiB or more", need>>20),
 			Found: fmt.Sprintf("%d MiB", free>>20), Why: "one recording of the largest size that is taken would fill it", Mend: "fleet gc"})
+	}
+}
+
+// held are the folders that a fleet has in its state directory, and why it cannot do without them. It goes on with what it has
+// open when one is deleted, so that nobody notices before the next start.
+var held = []struct{ name, why string }{
+	{"objects", "what was in it is lost, and jobs that need it fail"},
+	{"queues", "messages are kept in memory alone, and gone at the next start; the record then sends its own again"},
+	{"logs", "a worker that dies cannot start again"},
+	{"tmp", "a worker that dies cannot start again"},
+}
+
+// folders looks for those of a fleet that runs; one that does not makes them at its start.
+func (l *look) folders(m Machine) {
+	if m.Queues == nil {
+		return
+	}
+	for _, f := range held {
+		l.report.Looked++
+		path := filepath.Join(m.State, f.name)
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			l.find(Finding{Part: PartMachine, Resource: "folder " + path, Expected: "exists", Found: "missing", Why: f.why,
+				Mend: "fleet up # after the one that runs was ended: it makes its folders"})
+		}
 	}
 }
 
@@ -159,11 +189,14 @@ func (l *look) localQueues(ctx context.Context, api Queues) {
 		return
 	}
 	urls, err := queueURLs(ctx, api, stackName(LocalEnv, ""))
+	if errors.As(err, new(*net.OpError)) { // the address is that of one that was killed
+		err = errNotUp
+	}
 	if err != nil {
 		l.unseen(PartQueues, "all queues", err)
 		return
 	}
-	const mend = "fleet up # started again, it sets them"
+	const mend = "fleet up # a minute after the one that runs was ended: it makes queues that are missing and sets them all"
 	for _, w := range l.resources("AWS::SQS::Queue") {
 		for name := range w.properties {
 			if !slices.Contains(localAttributes, name) {
@@ -188,8 +221,11 @@ func (l *look) localQueues(ctx context.Context, api Queues) {
 func (l *look) workers(ctx context.Context, m Machine) {
 	before := time.Now()
 	running, at, err := m.Stages(ctx)
+	if err != nil && !errors.Is(err, ErrNoAnswer) {
+		err = fmt.Errorf("the fleet answers and cannot say (%w); the last lines of %s say why", err, filepath.Join(m.State, "logs", "fleet.log"))
+	}
 	if err != nil {
-		l.unseen(PartWorkers, "all workers", fmt.Errorf("the fleet does not answer: start it with fleet up, or name it with --addr (%w)", err))
+		l.unseen(PartWorkers, "all workers", err)
 		return
 	}
 	l.skew, l.clockSeen = skew(before, time.Now(), at), !at.IsZero()

@@ -32,8 +32,10 @@ func machine(t *testing.T) (doctor.Machine, *sqs.Client) {
 		t.Fatal(err)
 	}
 	state := filepath.Join(t.TempDir(), "state")
-	if err := os.Mkdir(state, 0o700); err != nil {
-		t.Fatal(err)
+	for _, folder := range []string{"objects", "queues", "logs", "tmp"} {
+		if err := os.MkdirAll(filepath.Join(state, folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return doctor.Machine{
 		Pipeline: pipeline, State: state, Tools: []doctor.Tool{{Name: "true", Version: []string{"--version"}}}, Queues: client,
@@ -63,6 +65,11 @@ func TestWhatIsWrongOnAMachineIsFoundAlone(t *testing.T) {
 		},
 		"state directory mode": func(t *testing.T, m *doctor.Machine, _ *sqs.Client) {
 			if err := os.Chmod(m.State, 0o777); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"folder /queues ": func(t *testing.T, m *doctor.Machine, _ *sqs.Client) {
+			if err := os.Remove(filepath.Join(m.State, "queues")); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -106,7 +113,7 @@ func TestWhatIsWrongOnAMachineIsFoundAlone(t *testing.T) {
 				t.Fatalf("%v: %+v", err, r)
 			}
 			f := r.Findings[0]
-			if got := f.Resource + " " + f.Field; strings.ReplaceAll(got, " "+m.State, "") != strings.Replace(want, "disk ", "disk of ", 1) || f.Why == "" || f.Mend == "" {
+			if got := f.Resource + " " + f.Field; strings.ReplaceAll(strings.Replace(got, "folder "+m.State, "folder ", 1), " "+m.State, "") != strings.Replace(want, "disk ", "disk of ", 1) || f.Why == "" || f.Mend == "" {
 				t.Errorf("found %+v, want %q", f, want)
 			}
 		})
@@ -116,10 +123,29 @@ func TestWhatIsWrongOnAMachineIsFoundAlone(t *testing.T) {
 func TestWithoutALocalFleetNothingIsFoundAndAllIsSaid(t *testing.T) {
 	m := doctor.Machine{Pipeline: workers.Stages.Scaled(stage.LocalScale), State: filepath.Join(t.TempDir(), "none"),
 		Stages: func(context.Context) ([]doctor.Running, time.Time, error) {
-			return nil, time.Time{}, errors.New("connection refused")
+			return nil, time.Time{}, doctor.ErrNoAnswer
 		}}
 	r, err := doctor.LookLocal(t.Context(), m)
 	if err != nil || len(r.Findings) != 0 || len(r.Unseen) != 4 || !errors.Is(r.Err(), doctor.ErrUnseen) {
 		t.Errorf("%v: %+v", err, r)
+	}
+}
+
+// TestAFleetThatAnswersWithAnErrorIsNotSaidToBeDown, and one that was killed is not sought in AWS.
+func TestAFleetThatAnswersWithAnErrorIsNotSaidToBeDown(t *testing.T) {
+	m, _ := machine(t)
+	m.Stages = func(context.Context) ([]doctor.Running, time.Time, error) {
+		return nil, time.Time{}, errors.New("it cannot")
+	}
+	m.Queues = sqs.NewFromConfig(config("http://127.0.0.1:1"))
+	r, err := doctor.LookLocal(t.Context(), m)
+	if err != nil || len(r.Findings) != 0 || len(r.Unseen) != 2 {
+		t.Fatalf("%v: %+v", err, r)
+	}
+	if why := r.Unseen[0].Why; strings.Contains(why, "AWS") || !strings.Contains(why, "no fleet runs with this state directory") {
+		t.Errorf("of queues that were there: %s", why)
+	}
+	if why := r.Unseen[1].Why; strings.Contains(why, "does not answer") || !strings.Contains(why, "it cannot") || !strings.Contains(why, "logs/fleet.log") {
+		t.Errorf("of a fleet that answers: %s", why)
 	}
 }
