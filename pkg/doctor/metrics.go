@@ -23,7 +23,7 @@ const (
 
 // said are the alarms whose metrics have values all the time while tasks run. Others, such as counts of what went wrong,
 // are silent when all is well.
-var said = []string{stage.AlarmDepth, stage.AlarmMissing, stage.AlarmPaused, stage.AlarmOutbox, stage.AlarmServer}
+var said = []string{stage.AlarmDepth, stage.AlarmMissing, stage.AlarmPaused, stage.AlarmOutbox, stage.AlarmServer, stage.AlarmRecord}
 
 // heard is a metric that must have been heard of.
 type heard struct {

@@ -30,3 +30,17 @@ func LagGauge(ctx context.Context, record *job.Store) prometheus.Collector {
 		return lag.Seconds()
 	})
 }
+
+// SilentGauge asks the record whether it answers. An outbox that cannot be measured has no lag that anybody could be told of.
+func SilentGauge(ctx context.Context, record *job.Store) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fleet_record_silent", Help: "1 while the record does not answer.",
+	}, func() float64 {
+		ctx, cancel := context.WithTimeout(ctx, lagBudget)
+		defer cancel()
+		if record.Ping(ctx) != nil {
+			return 1
+		}
+		return 0
+	})
+}

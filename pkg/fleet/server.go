@@ -78,7 +78,7 @@ func Serve(ctx context.Context, s Server) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for _, c := range []prometheus.Collector{overview, LagGauge(ctx, s.Record), openGauge{ctx, s.Record}} {
+	for _, c := range []prometheus.Collector{overview, LagGauge(ctx, s.Record), SilentGauge(ctx, s.Record), openGauge{ctx, s.Record}} {
 		if err := s.Metrics.Register(c); err != nil {
 			return err
 		}

@@ -93,6 +93,7 @@ func (p plan) serverRow() []properties {
 		{Title: server + ": tasks", Stat: "Average", Metrics: p.tasksOf(server)},
 		{Title: server + ": unsent messages are late, s", Stat: "Maximum", Metrics: p.ownMetrics(server, stage.SignalOutbox),
 			Annotations: threshold(stage.ServerAlarms(), stage.AlarmOutbox)},
+		{Title: server + ": state", Stat: "Maximum", Metrics: p.ownMetrics(server, stage.SignalRecord)},
 	}
 }
 

@@ -189,7 +189,7 @@ func TestTheDashboardIsJSONWithTheAlarmsThresholds(t *testing.T) {
 			}
 		}
 	}
-	if want := 6*len(workers.Stages) + 2; len(parsed.Widgets) != want {
+	if want := 6*len(workers.Stages) + 3; len(parsed.Widgets) != want {
 		t.Errorf("%d widgets, want %d", len(parsed.Widgets), want)
 	}
 }

@@ -65,7 +65,7 @@ func exported(t *testing.T) names {
 	must(err)
 	overview, err := admin.New(workers.Stages, env, nil, nil)
 	must(err)
-	n.MustRegister(overview, fleet.LagGauge(t.Context(), nil))
+	n.MustRegister(overview, fleet.LagGauge(t.Context(), nil), fleet.SilentGauge(t.Context(), nil))
 	return n
 }
 

@@ -103,9 +103,10 @@ func published(t *testing.T) map[string]bool {
 			all[m] = true
 		}
 	}
-	lag := prometheus.NewGauge(prometheus.GaugeOpts{Name: stage.OwnMetrics[stage.SignalOutbox].Metric}) // TestEveryMetricOfTheRules... holds the name
 	r := prometheus.NewRegistry()
-	r.MustRegister(lag)
+	for _, signal := range []stage.Signal{stage.SignalOutbox, stage.SignalRecord} { // TestEveryMetricOfTheRules... holds the names
+		r.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: stage.OwnMetrics[signal].Metric}))
+	}
 	for _, m := range said(t, r, "server", true) {
 		all[m] = true
 	}

@@ -28,6 +28,7 @@ const (
 	SignalPaused     Signal = "paused"     // 1 while a worker is paused or switched off
 	SignalOutbox     Signal = "outbox"     // seconds by which the oldest unsent message is late
 	SignalServer     Signal = "no_server"  // servers that should run and do not
+	SignalRecord     Signal = "no_record"  // 1 while the record does not answer the server, which then knows of no lag either
 )
 
 // Severity says what an alarm does to people.
@@ -110,6 +111,7 @@ const (
 	AlarmAttention  = "stage-attention"
 	AlarmOutbox     = "outbox-lag"
 	AlarmServer     = "server-missing"
+	AlarmRecord     = "record-silent"
 	AlarmServerDown = "server-broken"
 )
 
@@ -209,6 +211,10 @@ func ServerAlarms() []Alarm {
 			Summary: "the server does not run: nothing can be submitted, and nothing is relayed or repaired",
 			Action:  "read why its last task stopped",
 			Not:     map[Output]string{Local: "a server that does not run evaluates nothing"}},
+		{Name: AlarmRecord, Signal: SignalRecord, Threshold: 1, Period: time.Minute, Points: 3, Of: 5, DuringPause: true,
+			Summary: "the record does not answer the server: nothing can be submitted, claimed or published",
+			Action:  "see whether the database runs and who holds its connections",
+			Not:     map[Output]string{Local: "what the server evaluates is in the record"}},
 	})
 }
 
@@ -249,6 +255,6 @@ func (s Stage) Attention() Composite {
 
 // ServerBroken is the composite that pages for the server.
 func ServerBroken() Composite {
-	return Composite{Name: AlarmServerDown, Any: []Term{{AlarmOutbox}, {AlarmServer}}, Severity: Page,
+	return Composite{Name: AlarmServerDown, Any: []Term{{AlarmRecord}, {AlarmServer}, {AlarmOutbox}}, Severity: Page,
 		Summary: "the server does not do its work", Action: "see which of its alarms ring, and follow that runbook"}
 }

@@ -32,4 +32,5 @@ var OwnMetrics = map[Signal]Own{
 	SignalPaused:     {Name: "Paused", Metric: "stagefleet_control_paused", StageLabel: "stage"},
 	SignalFinished:   {Metric: "stagefleet_pool_settle_calls_total", Label: "action", Values: []string{"delete"}, StageLabel: "pool", Counter: true},
 	SignalOutbox:     {Name: "OutboxLag", Metric: "fleet_job_outbox_lag_seconds", Server: true},
+	SignalRecord:     {Name: "RecordSilent", Metric: "fleet_record_silent", Server: true},
 }
