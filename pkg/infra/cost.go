@@ -77,16 +77,11 @@ func (p plan) idle() []Cost {
 	}
 }
 
+// severalMetrics are the signals that are made of more than one metric.
+var severalMetrics = map[stage.Signal]float64{stage.SignalStalled: 3, stage.SignalAge: 2, stage.SignalMissing: 2, stage.SignalServer: 2}
+
 // metricsOf is how many metrics a rule reads.
-func metricsOf(s stage.Signal) float64 {
-	switch s {
-	case stage.SignalStalled:
-		return 3
-	case stage.SignalAge, stage.SignalMissing, stage.SignalServer:
-		return 2
-	}
-	return 1
-}
+func metricsOf(s stage.Signal) float64 { return max(1, severalMetrics[s]) }
 
 func ownOf(server bool) int {
 	n := 0

@@ -198,6 +198,27 @@ func TestWhatAlarmsScalingAndDashboardReadSomebodyPublishesWithTheseDimensions(t
 	}
 }
 
+// TestTheSumOfAlarmsCountsEveryMetricThatTheyRead, as CloudWatch bills them: each metric of an alarm, and each composite.
+func TestTheSumOfAlarmsCountsEveryMetricThatTheyRead(t *testing.T) {
+	metrics, composites := 0, 0
+	for _, tmpl := range templates(t) {
+		for _, r := range tmpl.Resources {
+			switch r.Type {
+			case "AWS::CloudWatch::Alarm":
+				read(r.Properties, func(string) { metrics++ })
+			case "AWS::CloudWatch::CompositeAlarm":
+				composites++
+			}
+		}
+	}
+	want := fmt.Sprintf("| alarms | %.2f |", 0.10*float64(metrics)+0.50*float64(composites))
+	for _, f := range generate(t) {
+		if f.Name == "README.md" && !strings.Contains(string(f.Text), want) {
+			t.Errorf("the README does not say %q", want)
+		}
+	}
+}
+
 // TestEveryMetricThatOurProcessesPublishIsOnTheDashboard: what is said to CloudWatch is paid for.
 func TestEveryMetricThatOurProcessesPublishIsOnTheDashboard(t *testing.T) {
 	board := drawn(t)

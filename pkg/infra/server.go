@@ -63,7 +63,7 @@ func (p plan) serverContainer() container {
 	return container{
 		plan: p, name: server, cpu: serverCPU, memory: serverMemory, stop: serverStop,
 		command: List{"serve", "--addr", fmt.Sprintf("0.0.0.0:%d", apiPort)},
-		health:  healthCheck(ServerHealthCommand(), serverRetries),
+		health:  healthCheck(serverHealthCommand(), serverRetries),
 		ports:   List{Map{{"ContainerPort", apiPort}}},
 		environment: Map{
 			{stage.EnvName, p.env},

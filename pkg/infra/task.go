@@ -16,9 +16,10 @@ const (
 	apiPort     = 8080
 )
 
-// HealthCommand is the worker's own check, and ServerHealthCommand the server's; the images have no shell to be relied on.
-func HealthCommand() []string       { return []string{"CMD", "/app/worker", "health"} }
-func ServerHealthCommand() []string { return []string{"CMD", "/app/fleet", "health"} }
+// HealthCommand is the worker's own check; the image has no shell to be relied on.
+func HealthCommand() []string { return []string{"CMD", "/app/worker", "health"} }
+
+func serverHealthCommand() []string { return []string{"CMD", "/app/fleet", "health"} }
 
 // LogDays is how long logs are kept.
 const LogDays = 30
