@@ -273,6 +273,7 @@ func TestWhatWaitedThroughAPauseIsNoStandstillUntilATimeLimitAfterIt(t *testing.
 		if got := w.rings["clip"]; slices.Contains(got, stage.AlarmStalled) || slices.Contains(got, stage.AlarmBroken) {
 			t.Errorf("within the time limit: %v", got)
 		}
+		w.spoil(t, stage.SignalStalled) // it waits still
 		pass(15 * time.Minute)
 		if got := w.rings["clip"]; !slices.Contains(got, stage.AlarmStalled) || !slices.Contains(got, stage.AlarmBroken) {
 			t.Errorf("after it: %v", got)
