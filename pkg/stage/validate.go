@@ -38,9 +38,13 @@ const maxObjective = 24 * time.Hour
 // API Reference, EphemeralStorage).
 const MaxScratch = int64(200) << 30
 
+// imageSpace is what an image with its tools takes, packed and unpacked, of the disk that
+// the task has (Amazon ECS Developer Guide, "Fargate task ephemeral storage").
+const imageSpace = int64(2) << 30
+
 // Scratch is the disk in bytes that a task needs: for each slot its largest input, and
-// as much again for what is made of it.
-func (p Profile) Scratch() int64 { return 2 * int64(p.Slots) * p.MaxInput }
+// as much again for what is made of it, beside the task's image.
+func (p Profile) Scratch() int64 { return 2*int64(p.Slots)*p.MaxInput + imageSpace }
 
 // providers are the kinds of provider that a handler can call.
 var providers = []string{"speech", "language"}
@@ -136,7 +140,7 @@ func (p Profile) check(c *checks) {
 	c.must(p.TimeLimit > 0, "Profile.TimeLimit", p.TimeLimit, "above 0")
 	c.must(p.Objective >= time.Minute && p.Objective <= maxObjective, "Profile.Objective", p.Objective, "%v to %v", time.Minute, maxObjective)
 	c.must(p.Typical > 0 && p.Typical <= p.TimeLimit, "Profile.Typical", p.Typical, "above 0 and at most TimeLimit, %v", p.TimeLimit)
-	c.must(p.Scratch() <= MaxScratch, "Profile.MaxInput", p.MaxInput, "such that input and output of %d slots fit into %d GiB", p.Slots, MaxScratch>>30)
+	c.must(p.Scratch() <= MaxScratch, "Profile.MaxInput", p.MaxInput, "such that input and output of %d slots and an image of %d GiB fit into %d GiB", p.Slots, imageSpace>>30, MaxScratch>>30)
 	p.checkSize(c)
 }
 

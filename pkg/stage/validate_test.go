@@ -133,6 +133,19 @@ func TestNoTwoEnvironmentsShareANameOfAnything(t *testing.T) {
 	}
 }
 
+// TestTheImageHasRoomBesideTheMedia: both are on the one disk of a task.
+func TestTheImageHasRoomBesideTheMedia(t *testing.T) {
+	p := stage.Profile{Slots: 2, MaxInput: 5 << 30}
+	if got := p.Scratch(); got <= 20<<30 {
+		t.Errorf("%d bytes for 20 GiB of media and an image", got)
+	}
+	full := good()
+	full[2].Profile = stage.Profile{Slots: 25, MaxInput: 4 << 30}
+	if err := full.Validate(); err == nil || !strings.Contains(err.Error(), "Profile.MaxInput") {
+		t.Errorf("200 GiB of media leave no room: %v", err)
+	}
+}
+
 func TestAnEmptyManifestIsRefused(t *testing.T) {
 	if err := (stage.Pipeline{}).Validate(); err == nil {
 		t.Error("accepted")
