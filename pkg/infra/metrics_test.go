@@ -2,6 +2,9 @@ package infra_test
 
 import (
 	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -105,6 +108,36 @@ func TestEveryMetricOfTheRulesIsOneThatTheCodeExports(t *testing.T) {
 		}
 		if own.StageLabel == "" && !own.Server {
 			t.Errorf("signal %s: no label of %s says of which stage it is, so no rule can ask for one", signal, own.Metric)
+		}
+	}
+}
+
+// TestEveryMetricThatTheReadmeNamesIsInTheCode looks for the names as texts: the record's and the workers' parts are not made here.
+func TestEveryMetricThatTheReadmeNamesIsInTheCode(t *testing.T) {
+	var code strings.Builder
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		code.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named []string
+	for _, f := range generate(t) {
+		if f.Name == "README.md" {
+			named = regexp.MustCompile("`((?:stage)?fleet_[a-z_]+)`").FindAllString(string(f.Text), -1)
+		}
+	}
+	if len(named) < 6 {
+		t.Errorf("only %v", named)
+	}
+	for _, name := range named {
+		if name = strings.Trim(name, "`"); !strings.Contains(code.String(), `"`+name+`"`) {
+			t.Errorf("no code has the metric %s", name)
 		}
 	}
 }
