@@ -213,6 +213,9 @@ func TestWhatAFirstAttemptHasLeftIsTakenAwayBeforeTheNext(t *testing.T) {
 			t.Errorf("%s = %d %s %q", status, code, stderr, changes)
 		}
 	}
+	if code, _, stderr, changes := d.run([]string{"STATUS=ROLLBACK_FAILED"}, "shared", "Vpc=vpc-1"); code != 1 || len(changes) != 0 || !strings.Contains(stderr, "--no-deletion-protection") {
+		t.Errorf("a database that protects itself = %d %s %q", code, stderr, changes)
+	}
 	if code, _, stderr, changes := d.run([]string{"STATUS=ROLLBACK_COMPLETE", "DRY_RUN=1"}, "queues"); code != 0 || len(changes) != 0 || !strings.Contains(stderr, "would run: aws cloudformation delete-stack") {
 		t.Errorf("dry = %d %s %q", code, stderr, changes)
 	}

@@ -40,10 +40,15 @@ stack() {
 	echo "deploy.sh: stack stagefleet-$env-$name" >&2
 	# What a first attempt that failed has left takes nothing but its end.
 	status=$(aws cloudformation describe-stacks --stack-name "stagefleet-$env-$name" --query 'Stacks[0].StackStatus' --output text 2>/dev/null) || status=""
-	if [ "$status" = ROLLBACK_COMPLETE ]; then
+	case $status in
+	ROLLBACK_COMPLETE)
 		change aws cloudformation delete-stack --stack-name "stagefleet-$env-$name"
 		change aws cloudformation wait stack-delete-complete --stack-name "stagefleet-$env-$name" || fail "what is left of the stack stagefleet-$env-$name cannot be deleted"
-	fi
+		;;
+	ROLLBACK_FAILED | DELETE_FAILED)
+		fail "the stack stagefleet-$env-$name could not be taken back; its events say why: aws cloudformation describe-stack-events --stack-name stagefleet-$env-$name. A database protects itself: aws rds modify-db-instance --db-instance-identifier stagefleet-$env --no-deletion-protection. Then: aws cloudformation delete-stack --stack-name stagefleet-$env-$name"
+		;;
+	esac
 	change aws cloudformation deploy --stack-name "stagefleet-$env-$name" --template-file "$name.yaml" \
 		--capabilities CAPABILITY_IAM --no-fail-on-empty-changeset \
 		--tags app=stagefleet env="$env" ${1+--parameter-overrides "$@"} ||
