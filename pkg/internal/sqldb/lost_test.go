@@ -9,7 +9,10 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/fstest"
+	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
 )
@@ -114,5 +117,30 @@ func TestAnAnswerThatIsLostWithTheConnectionLeavesTheOutcomeUnknown(t *testing.T
 	})
 	if err != nil || n != 1 {
 		t.Fatalf("%d rows, %v: it was committed", n, err)
+	}
+}
+
+func TestARollbackDoesNotWaitForAServerThatKeepsSilent(t *testing.T) {
+	db := open(t, databases.URL(t, "postgres"), sqldb.Options{})
+	boom := errors.New("boom")
+	start := time.Now()
+	err := db.Update(t.Context(), "frozen", func(tx *sqldb.Tx) error {
+		var backend int64
+		if err := tx.One(t.Context(), "SELECT pg_backend_pid()", nil, &backend); err != nil {
+			return err
+		}
+		t.Cleanup(func() { _ = syscall.Kill(int(backend), syscall.SIGCONT) })
+		return errors.Join(boom, syscall.Kill(int(backend), syscall.SIGSTOP))
+	})
+	if took := time.Since(start); !errors.Is(err, boom) || took > time.Minute {
+		t.Fatalf("%v after %v", err, took)
+	}
+}
+
+func TestAMigrationMayTakeLongerThanAStatement(t *testing.T) {
+	db := open(t, databases.URL(t, "postgres")+"&statement_timeout=100ms", sqldb.Options{})
+	slow := fstest.MapFS{"00001_slow.sql": {Data: []byte("-- +goose Up\nSELECT pg_sleep(0.3);\n")}}
+	if v, err := db.Migrate(t.Context(), slow); err != nil || v != 1 {
+		t.Fatalf("version %d, %v", v, err)
 	}
 }

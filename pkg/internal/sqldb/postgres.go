@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -29,7 +30,7 @@ var sessionSettings = map[string]string{
 
 type pgDB struct {
 	pool *pgxpool.Pool
-	std  *sql.DB
+	std  *sql.DB // for migrations, which take as long as they take
 }
 
 func openPostgres(ctx context.Context, url string, maxConns int) (backend, error) {
@@ -52,7 +53,15 @@ func openPostgres(ctx context.Context, url string, maxConns int) (backend, error
 		pool.Close()
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	return &pgDB{pool: pool, std: stdlib.OpenDBFromPool(pool)}, nil
+	return &pgDB{pool: pool, std: forMigrations(cfg.ConnConfig.Copy())}, nil
+}
+
+// forMigrations has connections of its own: an index over a large table is not made within the limit of a statement.
+func forMigrations(cfg *pgx.ConnConfig) *sql.DB {
+	cfg.RuntimeParams["statement_timeout"] = "0"
+	db := stdlib.OpenDB(*cfg)
+	db.SetMaxIdleConns(0)
+	return db
 }
 
 func (p *pgDB) sqlDB() *sql.DB { return p.std }
@@ -200,13 +209,18 @@ func (s *pgSession) commitWith(ctx context.Context, last []Statement) (tag pgcon
 	return tag, results.Close()
 }
 
+// rollbackTime bounds a rollback, whose caller's time may be over. A server that keeps silent rolls back when it misses the client.
+const rollbackTime = 2 * time.Second
+
 func (s *pgSession) rollback() {
 	if s.ended {
 		return
 	}
 	if s.begin == nil {
-		// It fails when the connection is gone, which has rolled back as well.
-		_, _ = s.conn.Exec(context.Background(), "ROLLBACK")
+		ctx, cancel := context.WithTimeout(context.Background(), rollbackTime)
+		defer cancel()
+		// It fails when the connection is gone, which has rolled back as well, or goes with the wait.
+		_, _ = s.conn.Exec(ctx, "ROLLBACK")
 	}
 	s.done()
 }
