@@ -16,7 +16,7 @@ import (
 const (
 	defaultPage = 50
 	maxPage     = 500
-	lastCursor  = "~" // sorts after every identifier
+	lastCursor  = "z" // sorts after every identifier, whatever the collation of the database: a sign may sort before letters
 )
 
 // Job returns one job of a tenant with the history of its steps, or ErrNotFound: somebody else's job is not found either.

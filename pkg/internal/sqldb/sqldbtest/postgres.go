@@ -23,6 +23,8 @@ var ErrMissing = errors.New("no initdb found: install the package postgresql")
 
 // Cluster is one running server. Not safe for concurrent Stop and Start.
 type Cluster struct {
+	Locale string // whose order new databases sort text in, by ICU; empty: that of its bytes
+
 	dir, bin string
 	settings []string
 	cred     *syscall.Credential
@@ -125,10 +127,14 @@ func (c *Cluster) Create(ctx context.Context, name, template string) (string, er
 		return "", err
 	}
 	defer func() { _ = conn.Close(ctx) }() // nothing is lost with it
+	options := ""
 	if template == "" {
 		template = "template0"
+		if c.Locale != "" {
+			options = " LOCALE_PROVIDER icu ICU_LOCALE '" + c.Locale + "'"
+		}
 	}
-	_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+" TEMPLATE "+pgx.Identifier{template}.Sanitize())
+	_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+" TEMPLATE "+pgx.Identifier{template}.Sanitize()+options)
 	return c.URL(name), err
 }
 
