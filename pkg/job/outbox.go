@@ -56,13 +56,13 @@ func (s *Store) Dispatch(ctx context.Context, to Sender, rows []Outgoing) error 
 func (s *Store) dispatch(ctx context.Context, to Sender, rows []Outgoing) (unsent, fault error) {
 	var sent, failed []Outgoing
 	var errs []error
-	blocked := map[string]bool{}
+	blocked, silent := map[string]bool{}, map[string]bool{}
 	for _, batch := range byQueue(rows) {
 		batch = slices.DeleteFunc(batch, func(r Outgoing) bool { return blocked[r.lane()] })
 		if len(batch) == 0 {
 			continue
 		}
-		results := s.send(ctx, to, batch)
+		results := send(ctx, to, batch, silent)
 		for i, row := range batch {
 			if results[i] == nil {
 				sent = append(sent, row)
@@ -84,11 +84,20 @@ func (s *Store) dispatch(ctx context.Context, to Sender, rows []Outgoing) (unsen
 	return errors.Join(errs...), fault
 }
 
-// send gives a queue as long as the rows are leased: one that keeps silent must not hold up the others.
-func (s *Store) send(ctx context.Context, to Sender, batch []Outgoing) []error {
+var errSilent = errors.New("the queue has kept silent")
+
+// send gives a queue as long as the rows are leased. One that keeps silent is not asked again for the rows that follow: it must not
+// hold up the others.
+func send(ctx context.Context, to Sender, batch []Outgoing, silent map[string]bool) []error {
+	queue := batch[0].Queue
+	if silent[queue] {
+		return slices.Repeat([]error{errSilent}, len(batch))
+	}
 	ctx, cancel := context.WithTimeout(ctx, senderLease)
 	defer cancel()
-	return to.Send(ctx, batch)
+	errs := to.Send(ctx, batch)
+	silent[queue] = ctx.Err() != nil
+	return errs
 }
 
 func (o Outgoing) lane() string { return o.Queue + " " + o.Group }

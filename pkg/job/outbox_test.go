@@ -144,7 +144,47 @@ func TestCommitterAndRelaysAtOnceLoseNothing(t *testing.T) {
 	})
 }
 
-func TestACallHoldsTenRowsOfOneQueueAndOneOfAFIFOGroup(t *testing.T) {
+// callsOf refuses one message and remembers the calls.
+type callsOf struct {
+	refused string
+	calls   [][]job.Outgoing
+}
+
+func (c *callsOf) Send(_ context.Context, rows []job.Outgoing) []error {
+	c.calls = append(c.calls, rows)
+	errs := make([]error, len(rows))
+	for i, r := range rows {
+		if r.Dedup == c.refused {
+			errs[i] = errBoom
+		}
+	}
+	return errs
+}
+
+func TestLaterRowsOfAFailedFIFOGroupWaitAndNoTwoOfOneShareACall(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		var rows []job.Outgoing
+		for i := range 6 {
+			rows = append(rows, job.Outgoing{ID: fmt.Sprint(i), Queue: "q", FIFO: true, Group: fmt.Sprint(i % 2), Dedup: fmt.Sprint(i)})
+		}
+		to := &callsOf{refused: "0"}
+		if err := f.s.Dispatch(f.ctx, to, rows); !errors.Is(err, errBoom) {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, call := range to.calls {
+			for _, r := range call {
+				got += r.Dedup
+			}
+			got += " "
+		}
+		if got != "01 3 5 " {
+			t.Errorf("calls of %s, want the other group whole and in order", got)
+		}
+	})
+}
+
+func TestACallHoldsTenRowsOfOneQueue(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		f.submit(f.submission("talk"))
 		p := job.Publication{Claim: f.claim("ingest"), FanOut: true, Next: next("compile"), Join: next("publish")}
@@ -202,6 +242,34 @@ func TestASilentQueueIsGivenUpWhenTheLeaseOfItsRowsEnds(t *testing.T) {
 		}
 		if f.unsent() != 1 {
 			t.Fatal("the row is gone")
+		}
+	})
+}
+
+// halfSilent answers for one queue only.
+type halfSilent struct{ *queues }
+
+func (h halfSilent) Send(ctx context.Context, rows []job.Outgoing) []error {
+	if rows[0].Queue == "q-silent" {
+		return silent{}.Send(ctx, rows)
+	}
+	return h.queues.Send(ctx, rows)
+}
+
+func TestASilentQueueHoldsUpTheOthersForOneCallOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, open(t, freshURL(t, "sqlite"), job.Options{}))
+		rows := make([]job.Outgoing, 95)
+		for i := range rows {
+			rows[i] = job.Outgoing{ID: fmt.Sprint(i), Queue: "q-silent"}
+		}
+		rows = append(rows, job.Outgoing{ID: "other", Queue: "q-other"})
+		at := time.Now()
+		if err := f.s.Dispatch(f.ctx, halfSilent{f.queues}, rows); err == nil {
+			t.Fatal("all was sent")
+		}
+		if took := time.Since(at); took != 10*time.Second || len(f.queues.all()) != 1 {
+			t.Fatalf("%d sent after %v", len(f.queues.all()), took)
 		}
 	})
 }

@@ -174,7 +174,7 @@ type Outgoing struct {
 
 // Sender puts messages into queues.
 type Sender interface {
-	// Send sends up to ten rows of one queue and returns one error, or nil, for each, in order.
+	// Send sends up to ten rows of one queue, no two of one FIFO group, and returns one error, or nil, for each, in order.
 	Send(ctx context.Context, rows []Outgoing) []error
 }
 

@@ -1,8 +1,7 @@
-// Package outbound sends the rows of the outbox to SQS, in batches, and says of
-// each row whether the queue took it. It keeps the order within a FIFO group: after
-// a row that failed, later rows of its group are not sent. It decides nothing about
-// when a row is due or who owns it; package job does. The worker sends what it has
-// just committed with it, the server's relay what was left behind.
+// Package outbound sends rows of the outbox to SQS and says of each row whether
+// the queue took it. It decides nothing about when a row is due, who owns it or
+// which rows share a call; package job does. The worker sends what it has just
+// committed with it, the server's relay what was left behind.
 package outbound
 
 import (
@@ -20,18 +19,11 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/job"
 )
 
-// MaxBatch is the number of entries of one call (Amazon SQS API Reference, SendMessageBatch).
-const MaxBatch = 10
-
 // API is the part of the SQS client that is used.
 type API interface {
 	SendMessageBatch(context.Context, *sqs.SendMessageBatchInput, ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error)
 	GetQueueUrl(context.Context, *sqs.GetQueueUrlInput, ...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
 }
-
-// ErrBehind is the error of a row that was not sent because an earlier row of its
-// FIFO group failed in the same call of Send.
-var ErrBehind = errors.New("an earlier row of the group was not sent")
 
 // EntryError is the queue's refusal of one row of a batch.
 type EntryError struct {
@@ -57,36 +49,34 @@ func New(api API) *Sender {
 	return &Sender{api: api, retryer: retry.NewStandard(), urls: urls{api: api}}
 }
 
-// Send sends the rows and returns one error per row, nil where the queue has
-// confirmed it. It returns when every row is decided or ctx ends.
-func (s *Sender) Send(ctx context.Context, rows []job.Outgoing) []error {
-	errs := make([]error, len(rows))
-	for _, b := range plan(rows) {
-		s.sendBatch(ctx, rows, b, errs)
-	}
-	return errs
-}
-
-// The tries of one batch whose entries failed through the service's fault.
+// The tries of a call whose entries failed through the service's fault.
 const (
 	tries     = 3
 	firstWait = 50 * time.Millisecond
 )
 
-func (s *Sender) sendBatch(ctx context.Context, rows []job.Outgoing, b batch, errs []error) {
-	left := b.unblocked(rows, errs)
+// Send sends up to ten rows, all of one queue, and returns one error per row, nil
+// where the queue has confirmed it. It returns when every row is decided or ctx ends.
+func (s *Sender) Send(ctx context.Context, rows []job.Outgoing) []error {
+	errs := make([]error, len(rows))
+	left := make([]int, len(rows))
+	for i := range left {
+		left[i] = i
+	}
 	wait := firstWait
 	for try := 1; len(left) > 0; try++ {
-		left = s.sendOnce(ctx, rows, b.queue, left, errs)
+		left = s.sendOnce(ctx, rows, left, errs)
 		if len(left) == 0 || try == tries || !pause(ctx, wait) {
-			return
+			break
 		}
 		wait *= 4
 	}
+	return errs
 }
 
 // sendOnce makes one call for the rows and returns those worth another.
-func (s *Sender) sendOnce(ctx context.Context, rows []job.Outgoing, queue string, indexes []int, errs []error) []int {
+func (s *Sender) sendOnce(ctx context.Context, rows []job.Outgoing, indexes []int, errs []error) []int {
+	queue := rows[0].Queue
 	fail := func(err error) {
 		for _, i := range indexes {
 			errs[i] = err

@@ -67,20 +67,16 @@ func rows(n int, change func(i int, r *job.Outgoing)) []job.Outgoing {
 	return out
 }
 
-func TestRowsOfOneQueueShareCallsOfTen(t *testing.T) {
+func TestTheRowsOfACallGoTogether(t *testing.T) {
 	q := &queue{}
-	errs := outbound.New(q).Send(t.Context(), rows(23, func(i int, r *job.Outgoing) {
-		if i%2 == 1 {
-			r.Queue = "b"
-		}
-	}))
-	for i, err := range errs {
-		if err != nil {
-			t.Errorf("row %d: %v", i, err)
+	s := outbound.New(q)
+	for range 2 {
+		if err := errors.Join(s.Send(t.Context(), rows(10, nil))...); err != nil {
+			t.Error(err)
 		}
 	}
-	if len(q.taken) != 23 || len(q.calls) != 4 || q.urls != 2 {
-		t.Errorf("%d taken in %d calls with %d look-ups, want 23, 4, 2", len(q.taken), len(q.calls), q.urls)
+	if len(q.taken) != 20 || len(q.calls) != 2 || q.urls != 1 {
+		t.Errorf("%d taken in %d calls with %d look-ups, want 20, 2, 1", len(q.taken), len(q.calls), q.urls)
 	}
 }
 
@@ -133,33 +129,6 @@ func TestAFaultThatStaysIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestLaterRowsOfAFailedGroupWait(t *testing.T) {
-	q := &queue{fail: func(_ int, body string) *types.BatchResultErrorEntry {
-		if body == "0" {
-			return &types.BatchResultErrorEntry{Code: aws.String("X"), SenderFault: true}
-		}
-		return nil
-	}}
-	errs := outbound.New(q).Send(t.Context(), rows(6, func(i int, r *job.Outgoing) {
-		r.FIFO, r.Group = true, strconv.Itoa(i%2)
-	}))
-	if fmt.Sprint(q.taken) != "[1 3 5]" {
-		t.Errorf("taken %v, want the other group whole and in order", q.taken)
-	}
-	if errs[0] == nil || !errors.Is(errs[2], outbound.ErrBehind) || !errors.Is(errs[4], outbound.ErrBehind) {
-		t.Errorf("errors %v", errs)
-	}
-	for _, call := range q.calls {
-		seen := map[string]bool{}
-		for _, e := range call {
-			if seen[*e.MessageGroupId] {
-				t.Error("two rows of a group in one call")
-			}
-			seen[*e.MessageGroupId] = true
-		}
-	}
-}
-
 func TestAFailedCallFailsItsRowsAndForgetsAQueueThatIsGone(t *testing.T) {
 	q := &queue{err: &types.QueueDoesNotExist{}}
 	s := outbound.New(q)
@@ -176,12 +145,9 @@ func TestAFailedCallFailsItsRowsAndForgetsAQueueThatIsGone(t *testing.T) {
 
 func TestMessagesSayOnlyWhatTheirKindOfQueueAllows(t *testing.T) {
 	q := &queue{}
-	outbound.New(q).Send(t.Context(), rows(3, func(i int, r *job.Outgoing) {
-		r.Delay = []time.Duration{89*time.Second + 1, time.Hour, time.Second}[i]
-		if i == 2 {
-			r.FIFO, r.Queue = true, "a.fifo"
-		}
-	}))
+	s := outbound.New(q)
+	s.Send(t.Context(), rows(2, func(i int, r *job.Outgoing) { r.Delay = []time.Duration{89*time.Second + 1, time.Hour}[i] }))
+	s.Send(t.Context(), rows(1, func(_ int, r *job.Outgoing) { r.FIFO, r.Queue, r.Delay = true, "a.fifo", time.Second }))
 	standard, late, fifo := q.calls[0][0], q.calls[0][1], q.calls[1][0]
 	if standard.DelaySeconds != 90 || standard.MessageDeduplicationId != nil || aws.ToString(standard.MessageGroupId) != "g" {
 		t.Errorf("standard: %+v", standard)
@@ -189,7 +155,7 @@ func TestMessagesSayOnlyWhatTheirKindOfQueueAllows(t *testing.T) {
 	if late.DelaySeconds != 900 {
 		t.Errorf("delay %d, want the most that SQS takes", late.DelaySeconds)
 	}
-	if fifo.DelaySeconds != 0 || aws.ToString(fifo.MessageDeduplicationId) != "2" || aws.ToString(fifo.MessageGroupId) != "g" {
+	if fifo.DelaySeconds != 0 || aws.ToString(fifo.MessageDeduplicationId) != "0" || aws.ToString(fifo.MessageGroupId) != "g" {
 		t.Errorf("fifo: %+v", fifo)
 	}
 }

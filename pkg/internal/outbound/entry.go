@@ -14,63 +14,6 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/job"
 )
 
-// batch is one call: rows, by index, of one queue. A FIFO group has at most one
-// row in it, since entries of one call succeed and fail each for itself.
-type batch struct {
-	queue   string
-	indexes []int
-}
-
-// group is what order is kept within.
-type group struct{ queue, name string }
-
-func groupOf(r job.Outgoing) group { return group{r.Queue, r.Group} }
-
-// plan puts the rows into batches so that the rows of a group keep their order.
-func plan(rows []job.Outgoing) []batch {
-	var batches []batch
-	after := map[group]int{} // the first batch that a group's next row may join
-	for i, r := range rows {
-		from := 0
-		if r.FIFO {
-			from = after[groupOf(r)]
-		}
-		at := from + slices.IndexFunc(batches[from:], func(b batch) bool {
-			return b.queue == r.Queue && len(b.indexes) < MaxBatch
-		})
-		if at < from {
-			at = len(batches)
-			batches = append(batches, batch{queue: r.Queue})
-		}
-		batches[at].indexes = append(batches[at].indexes, i)
-		after[groupOf(r)] = at + 1
-	}
-	return batches
-}
-
-// unblocked returns the batch's rows without those whose group already failed,
-// which it marks.
-func (b batch) unblocked(rows []job.Outgoing, errs []error) []int {
-	var free []int
-	for _, i := range b.indexes {
-		if rows[i].FIFO && groupFailed(rows[:i], errs, groupOf(rows[i])) {
-			errs[i] = ErrBehind
-			continue
-		}
-		free = append(free, i)
-	}
-	return free
-}
-
-func groupFailed(earlier []job.Outgoing, errs []error, g group) bool {
-	for i, r := range earlier {
-		if r.FIFO && groupOf(r) == g && errs[i] != nil {
-			return true
-		}
-	}
-	return false
-}
-
 // maxDelay is the longest per-message delay (Amazon SQS API Reference, SendMessage).
 const maxDelay = 15 * time.Minute
 
