@@ -51,18 +51,26 @@ func (a *attempt) once(ctx context.Context, name string, call Call) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	if err := a.effects.done(context.WithoutCancel(ctx), effect.ID, result); err != nil {
+	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepBudget)
+	defer cancel()
+	if err := a.effects.done(keep, effect.ID, result); err != nil {
 		return nil, unkept("keep the result of", name, err)
 	}
 	return result, nil
 }
 
+// keepBudget bounds how long a result is offered to a record that keeps silent. A handler that waited longer would be taken for stuck;
+// a result that is not kept is asked for again.
+const keepBudget = 10 * time.Second
+
 // recordRest is how long work waits after the record could not be asked.
 const recordRest = 10 * time.Second
 
-// unkept defers the work: that the record is away is not its fault, and no attempt. An effect that the record does not know is a fault.
+// unkept defers the work: that the record is away is not its fault, and no attempt. An effect that the record does not know, or
+// cannot keep by that name, is a fault.
 func unkept(what, name string, err error) error {
-	if errors.Is(err, job.ErrNotFound) {
+	_, invalid := errors.AsType[*job.Invalid](err)
+	if invalid || errors.Is(err, job.ErrNotFound) {
 		return fmt.Errorf("%s effect %s: %w", what, name, err)
 	}
 	return fmt.Errorf("%s effect %s: %w: %w", what, name, err, outcome.Defer(recordRest, "record_unavailable"))

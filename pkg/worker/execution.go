@@ -32,6 +32,9 @@ type executor struct {
 	answered func(kind string, took time.Duration, err error) // of every call of a provider
 }
 
+// scratchRest is how long work waits that a worker without room for its folder had received: nothing was attempted.
+const scratchRest = 30 * time.Second
+
 // handle is the pool's handler. The attempt's folder is gone when it returns,
 // however it returns.
 func (e *executor) handle(ctx context.Context, m pool.Message) error {
@@ -39,10 +42,10 @@ func (e *executor) handle(ctx context.Context, m pool.Message) error {
 	h.start(time.Now(), telemetry.TraceParent(ctx))
 	dir, err := os.MkdirTemp(e.scratch, "attempt-")
 	if err != nil {
-		return fmt.Errorf("make the attempt's folder: %w", err)
+		return fmt.Errorf("make the attempt's folder: %w: %w", err, outcome.Defer(scratchRest, "scratch_unavailable"))
 	}
 	defer os.RemoveAll(dir)
-	stop := e.follow(ctx, h)
+	stop := h.follow(ctx, func(ctx context.Context, p job.Progress) { e.keepProgress(ctx, h.claim, p) })
 	defer stop()
 	h.attempt.call, h.attempt.answered = e.call, e.answered
 	h.attempt.effects = effects{e.store, h.claim}
@@ -69,9 +72,13 @@ func task(h *held, dir string, objects blob.Store, limit int64) Task[json.RawMes
 	}
 }
 
-// follow lets the attempt report progress without waiting: one goroutine writes
-// the latest report to the record. The returned function ends it and waits.
-func (e *executor) follow(ctx context.Context, h *held) (stop func()) {
+// progressBudget bounds one report of progress to the record.
+const progressBudget = 2 * time.Second
+
+// follow lets the attempt report progress without waiting: one goroutine keeps the
+// latest report. The returned function ends it and waits. A report that is under way
+// is not cut: on Postgres that would cost the connection, and the last one mostly is.
+func (h *held) follow(ctx context.Context, keep func(context.Context, job.Progress)) (stop func()) {
 	latest := make(chan job.Progress, 1)
 	h.attempt.show = func(p job.Progress) {
 		select {
@@ -83,19 +90,25 @@ func (e *executor) follow(ctx context.Context, h *held) (stop func()) {
 		default: // another goroutine of the handler was faster
 		}
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
 			select {
-			case <-ctx.Done():
+			case <-ended:
 				return
 			case p := <-latest:
-				if err := e.store.Progress(ctx, h.claim, p); err != nil && ctx.Err() == nil {
-					e.log.Debug("progress not kept", zap.String("step", h.claim.Step), zap.Error(err))
-				}
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), progressBudget)
+				keep(ctx, p)
+				cancel()
 			}
 		}
 	})
-	return func() { cancel(); wg.Wait() }
+	return func() { close(ended); wg.Wait() }
+}
+
+func (e *executor) keepProgress(ctx context.Context, c job.Claim, p job.Progress) {
+	if err := e.store.Progress(ctx, c, p); err != nil {
+		e.log.Debug("progress not kept", zap.String("step", c.Step), zap.Error(err))
+	}
 }
