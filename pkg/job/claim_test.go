@@ -192,6 +192,52 @@ func TestRenewTellsWhatHasBecomeOfEveryClaim(t *testing.T) {
 	})
 }
 
+func TestOfTwoOwnersOfAStepThatRenewTogetherOneIsToldThatItHasLostIt(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.submit(f.submission("talk"))
+		m := f.message("ingest")
+		late := f.claimRow(m, "ingest")
+		f.age(2 * time.Minute)
+		owner := f.claimRow(m, "ingest")
+		for _, claims := range [][]job.Claim{{late, owner}, {owner, late}} {
+			var rs []job.Renewal
+			for _, c := range claims {
+				rs = append(rs, job.Renewal{Step: c.Step, Token: c.Token, Lease: time.Minute})
+			}
+			errs, err := f.s.Renew(f.ctx, rs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, c := range claims {
+				if lost := c.Token == late.Token; errors.Is(errs[i], outcome.ErrLeaseLost) != lost || (errs[i] != nil) != lost {
+					t.Errorf("claim %d: %v; is it lost? %v", i, errs[i], lost)
+				}
+			}
+		}
+	})
+}
+
+func TestAClaimThatSharesItsTransactionWithADeathHasItsInput(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		dying := f.submit(f.submission("dying"))
+		m := f.message("ingest")
+		for range job.DefaultMaxCrashes {
+			f.claimRow(m, "ingest")
+			f.age(2 * time.Minute)
+		}
+		f.submit(f.submission("alive"))
+		got, err := f.s.ClaimTogether(f.ctx, request(m, "ingest"), request(f.message("ingest"), "ingest"))
+		if err != nil || got[0] != nil || got[1] == nil {
+			t.Fatalf("claims %+v, %v", got, err)
+		}
+		f.state(dying.ID, job.Failed)
+		if string(got[1].Input) != `{"v":1}` {
+			t.Errorf("input %q", got[1].Input)
+		}
+		f.sound()
+	})
+}
+
 func TestProgressIsShownWhileTheStepRunsAndOnlyFromItsOwner(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		j := f.submit(f.submission("talk"))

@@ -164,6 +164,21 @@ func (s *Store) SubmitTogether(ctx context.Context, subs ...Submission) error {
 	return err
 }
 
+// ClaimTogether claims in one transaction. A claim that was refused is nil.
+func (s *Store) ClaimTogether(ctx context.Context, rs ...ClaimRequest) ([]*Claim, error) {
+	for i := range rs {
+		rs[i].MaxCrashes, rs[i].token = DefaultMaxCrashes, newToken()
+	}
+	got, err := s.claimBatch(ctx, rs)
+	claims := make([]*Claim, len(got))
+	for i := range got {
+		if got[i].refused == nil {
+			claims[i] = &got[i].claim
+		}
+	}
+	return claims, err
+}
+
 // PublishTogether publishes in one transaction.
 func (s *Store) PublishTogether(ctx context.Context, ps ...Publication) ([]Published, error) {
 	return s.publishBatch(ctx, lockAll, ps)

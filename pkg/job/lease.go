@@ -26,50 +26,44 @@ func (s *Store) Renew(ctx context.Context, rs []Renewal) ([]error, error) {
 	for i, r := range rs {
 		rows[i] = renewalRow{r.Step, r.Token, r.Lease.Microseconds()}
 	}
-	var states map[string]string
+	var renewed map[string]bool  // by token: an owner that has lost its step may be renewed together with the one who has it
+	var states map[string]string // of steps, if any was not renewed
 	err := s.db.Update(ctx, "renew", func(tx *sqldb.Tx) error {
-		states = map[string]string{}
-		return renew(ctx, tx, rows, states)
+		renewed, states = map[string]bool{}, map[string]string{}
+		return renew(ctx, tx, rows, renewed, states)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("renew: %w", err)
 	}
 	errs := make([]error, len(rs))
 	for i, r := range rs {
-		errs[i] = lost(states[r.Step])
+		if !renewed[r.Token] {
+			errs[i] = lost(states[r.Step])
+		}
 	}
 	return errs, nil
 }
 
-// renewed is what states holds for a step whose lease was prolonged.
-const renewed = "renewed"
-
-func renew(ctx context.Context, tx *sqldb.Tx, rows []renewalRow, states map[string]string) error {
-	n := 0
+func renew(ctx context.Context, tx *sqldb.Tx, rows []renewalRow, renewed map[string]bool, states map[string]string) error {
 	err := tx.Query(ctx, q("renew"), func(scan func(...any) error) error {
-		var id string
-		err := scan(&id)
-		states[id] = renewed
-		n++
+		var token string
+		err := scan(&token)
+		renewed[token] = true
 		return err
 	}, sqldb.Rows(rows))
-	if err != nil || n == len(rows) {
+	if err != nil || len(renewed) == len(rows) {
 		return err
 	}
 	return tx.Query(ctx, q("states"), func(scan func(...any) error) error {
 		var id, state string
 		err := scan(&id, &state)
-		if states[id] == "" {
-			states[id] = state
-		}
+		states[id] = state
 		return err
 	}, sqldb.Rows(rows))
 }
 
 func lost(state string) error {
 	switch state {
-	case renewed:
-		return nil
 	case stepSuperseded:
 		return outcome.ErrSuperseded
 	case stepCancelled:

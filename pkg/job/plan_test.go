@@ -14,8 +14,7 @@ var planJobs = flag.Int("plans.jobs", 0, "jobs stored when the plans of the hot 
 
 // hot are the statements that run for every step, beat and look, with arguments of the right types.
 var hot = map[string][]any{
-	"lock_steps":       {job.StepRows},
-	"lock_all":         {job.StepRows},
+	"lock_steps":       {job.StepRows, 1},
 	"save_steps":       {job.StepRows},
 	"claim_steps":      {job.StepRows},
 	"finish_steps":     {job.StepRows},

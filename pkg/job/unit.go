@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/internal/envelope"
@@ -22,6 +23,7 @@ type unit struct {
 	tx       *sqldb.Tx
 	now      int64 // the database's clock, read after the locks were taken
 	accounts bool  // are locked
+	claims   bool  // the inputs of steps are read
 
 	steps   map[string]*stepRow
 	jobs    map[string]*jobRow
@@ -56,13 +58,13 @@ type locks struct {
 	level  locking
 	steps  []string
 	effect string // an await that the unit parks, locked before its step
-	claims bool   // if the machine fails, so do those who have claimed
+	claims bool   // reads inputs; and if the machine fails, so do those who have claimed
 }
 
 // update runs decide on the locked steps. It may run several times; only the last one counts.
 func (s *Store) update(ctx context.Context, name string, l locks, decide func(*unit) error) error {
-	run := s.db.Update
-	if l.claims {
+	run, withMachine := s.db.Update, l.claims
+	if withMachine {
 		run = s.db.UpdateWithMachine
 	}
 	for {
@@ -74,14 +76,14 @@ func (s *Store) update(ctx context.Context, name string, l locks, decide func(*u
 			if err := decide(u); err != nil {
 				return err
 			}
-			if l.claims && (u.died || len(u.ended) > 0 || len(u.outbox) > 0) {
+			if withMachine && (u.died || len(u.ended) > 0 || len(u.outbox) > 0) {
 				return errNeedDisk
 			}
 			return u.flush()
 		})
 		switch {
 		case errors.Is(err, errNeedDisk):
-			l.claims, run = false, s.db.Update
+			withMachine, run = false, s.db.Update
 		case errors.Is(err, errNeedAccounts) && l.level != lockAllPaid:
 			l.level = lockAllPaid
 		case err == nil:
@@ -99,7 +101,7 @@ func emptyUnit(ctx context.Context, tx *sqldb.Tx) *unit {
 
 func newUnit(ctx context.Context, tx *sqldb.Tx, l locks) (*unit, error) {
 	u := emptyUnit(ctx, tx)
-	u.accounts = l.level == lockAllPaid
+	u.accounts, u.claims = l.level == lockAllPaid, l.claims
 	if u.accounts {
 		if _, err := tx.Exec(ctx, q("lock_accounts_of_steps"), sqldb.Rows(idRows(l.steps))); err != nil {
 			return nil, fmt.Errorf("lock accounts: %w", err)
@@ -113,13 +115,16 @@ func newUnit(ctx context.Context, tx *sqldb.Tx, l locks) (*unit, error) {
 	return u, u.load(l.level, l.steps)
 }
 
+// lockAllText locks the jobs and the targets of steps too, and reads the same columns.
+var lockAllText = strings.Replace(q("lock_steps"), "FOR UPDATE OF s", "FOR UPDATE OF t, j, s", 1)
+
 // load locks and reads steps with their jobs and targets.
 func (u *unit) load(l locking, ids []string) error {
-	text := q("lock_all")
-	if l == lockSteps {
-		text = q("lock_steps")
+	text := q("lock_steps")
+	if l != lockSteps {
+		text = lockAllText
 	}
-	if err := u.tx.Query(u.ctx, text, u.scan, sqldb.Rows(idRows(ids))); err != nil {
+	if err := u.tx.Query(u.ctx, text, u.scan, sqldb.Rows(idRows(ids)), flag(u.claims)); err != nil {
 		return fmt.Errorf("lock steps: %w", err)
 	}
 	if len(u.steps) > 0 {

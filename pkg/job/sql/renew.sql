@@ -9,7 +9,7 @@ WITH mine AS MATERIALIZED (
 UPDATE step SET lease_until = now_us() + r.lease_us
 FROM mine JOIN records($1: id text, token text, lease_us bigint) r ON mine.id = r.id
 WHERE step.id = mine.id AND step.state = 'running' AND step.token = r.token AND step.lease_until > now_us()
-RETURNING step.id
+RETURNING step.token
 
 -- name: states
 SELECT s.id, s.state FROM step s WHERE s.id IN ids($1)

@@ -46,7 +46,7 @@ INSERT INTO target (id, tenant, name, created_at) VALUES ($1, $2, $3, now_us())
 ON CONFLICT (tenant, name) DO UPDATE SET name = excluded.name
 RETURNING id, name, latest, ingested, current_version, current_job
 
--- In the order of lock_all, so that submissions and publications of the same targets wait for each other in one order.
+-- In the order of lock_steps, so that submissions and publications of the same targets wait for each other in one order.
 -- name: lock_targets
 SELECT t.id FROM records($1: tenant text, name text) r JOIN target t ON t.tenant = r.tenant AND t.name = r.name
 ORDER BY t.id FOR UPDATE OF t

@@ -15,28 +15,13 @@ WHERE a.tenant IN (SELECT s.tenant FROM step s WHERE s.id IN ids($1))
 ORDER BY a.tenant FOR UPDATE
 
 -- The clock is read outside the part that waits for locks, so that it is later than every wait of its row. Only a claim needs
--- the input, which may be long.
--- name: lock_all
-SELECT locked.*, now_us() FROM (
-	SELECT
-		s.id, s.job, s.tenant, s.stage, s.part, s.parent, s.parts_left, s.is_first, s.is_join, s.queue, s.dlq, s.fifo,
-		s.state, s.code, s.sentence, s.emission, s.emitted_at, s.not_before, s.token, s.lease_until, s.attempt,
-		s.attempts, s.crashes, s.rounds, s.worker, '' AS input, s.event, s.trace, s.ended_at,
-		j.target, j.version, j.state AS job_state, j.code AS job_code, j.sentence AS job_sentence, j.gaps, j.price, j.recovered,
-		j.ended_at AS job_ended_at,
-		t.name, t.latest, t.ingested, t.current_version, t.current_job
-	FROM step s JOIN job j ON j.id = s.job JOIN target t ON t.id = j.target
-	WHERE s.id IN ids($1)
-	ORDER BY j.target, s.job, s.id
-	FOR UPDATE OF t, j, s
-) locked
-
+-- the input, which may be long: $2 is 1 for those. Whoever decides about more than steps has FOR UPDATE OF t, j, s put in.
 -- name: lock_steps
 SELECT locked.*, now_us() FROM (
 	SELECT
 		s.id, s.job, s.tenant, s.stage, s.part, s.parent, s.parts_left, s.is_first, s.is_join, s.queue, s.dlq, s.fifo,
 		s.state, s.code, s.sentence, s.emission, s.emitted_at, s.not_before, s.token, s.lease_until, s.attempt,
-		s.attempts, s.crashes, s.rounds, s.worker, s.input, s.event, s.trace, s.ended_at,
+		s.attempts, s.crashes, s.rounds, s.worker, CASE WHEN $2 = 1 THEN s.input ELSE '' END AS input, s.event, s.trace, s.ended_at,
 		j.target, j.version, j.state AS job_state, j.code AS job_code, j.sentence AS job_sentence, j.gaps, j.price, j.recovered,
 		j.ended_at AS job_ended_at,
 		t.name, t.latest, t.ingested, t.current_version, t.current_job
