@@ -85,7 +85,7 @@ func (s *Store) Receive(ctx context.Context, e Event) (bool, error) {
 		return false, &Invalid{"The event's identifier and its effect must be UTF-8 without control characters."}
 	}
 	fresh := false
-	err := s.settle(ctx, "receive_event", e.Effect, func(u *unit) error {
+	err := s.wake(ctx, "receive_event", e.Effect, false, func(u *unit) error {
 		n, err := u.tx.Exec(ctx, q("insert_event"), e.Provider, e.ID, e.Effect, string(e.Body))
 		fresh = n == 1
 		return err
@@ -96,33 +96,23 @@ func (s *Store) Receive(ctx context.Context, e Event) (bool, error) {
 	return fresh, nil
 }
 
-// settle locks an await after store has added to the inbox, and wakes the step if it is parked. Everybody locks the
-// await's row before its step and looks into the inbox under that lock, so no event is missed.
-func (s *Store) settle(ctx context.Context, name, effect string, store func(*unit) error) error {
-	var rows []Outgoing
-	err := s.db.Update(ctx, name, func(tx *sqldb.Tx) error {
-		u := emptyUnit(ctx, tx)
-		rows = nil
-		if err := store(u); err != nil {
+// wake resumes the step that is parked on an effect, if there is something to tell it or it is overdue. Everybody locks the
+// await's row before its step, and looks into the inbox and adds to it under that lock: no event is missed, and of two the one that
+// counts as later came later.
+func (s *Store) wake(ctx context.Context, name, effect string, overdue bool, store func(*unit) error) error {
+	return s.decide(ctx, name, func(u *unit) error {
+		step, err := u.lockAwait(effect)
+		if err != nil {
 			return err
 		}
-		step, err := u.lockAwait(effect)
-		if err != nil || step == "" {
+		if err := store(u); err != nil || step == "" {
 			return err
 		}
 		if err := u.load(lockAll, []string{step}); err != nil {
 			return err
 		}
-		if err := u.resume(u.steps[step], effect); err != nil {
-			return err
-		}
-		rows = u.outgoing(0)
-		return u.flush()
+		return u.resume(u.steps[step], effect, overdue)
 	})
-	if err == nil {
-		s.hand(rows)
-	}
-	return err
 }
 
 // lockAwait returns the step that is parked on an effect, if one is.
@@ -140,10 +130,11 @@ func (u *unit) lockAwait(effect string) (parked string, err error) {
 
 const awaitParked = "parked"
 
-// resume gives a parked step its event, if there is one, and a new message.
-func (u *unit) resume(s *stepRow, effect string) error {
+// resume gives a parked step the event that has come for it and a new message. Without an event only one that is overdue goes on:
+// it must ask.
+func (u *unit) resume(s *stepRow, effect string, overdue bool) error {
 	bodies, err := u.unseen(effect)
-	if err != nil {
+	if err != nil || len(bodies) == 0 && !overdue {
 		return err
 	}
 	if _, err := u.tx.Exec(u.ctx, q("settle_await"), effect); err != nil {
@@ -178,11 +169,7 @@ func (u *unit) park(s *stepRow, v outcome.Verdict) (Settle, bool, error) {
 		return Settle{Do: Delete, Reason: ReasonAwaitUnknown}, true, nil
 	}
 	u.set(s, stepAwaiting)
-	events, err := u.unseen(v.Effect)
-	if err == nil && len(events) > 0 {
-		err = u.resume(s, v.Effect)
-	}
-	return Settle{Do: Delete, Reason: v.Reason}, true, err
+	return Settle{Do: Delete, Reason: v.Reason}, true, u.resume(s, v.Effect, false)
 }
 
 // ReasonAwaitUnknown is the reason of a death by awaiting what was never begun.
@@ -199,23 +186,13 @@ func (u *unit) unseen(effect string) ([]string, error) {
 
 // expireAwaits wakes steps whose provider has kept silent until the deadline: they ask it.
 func (s *Store) expireAwaits(ctx context.Context) error {
-	var effects []string
-	err := s.db.View(ctx, "overdue_awaits", func(tx *sqldb.Tx) error {
-		effects = nil
-		return tx.Query(ctx, q("overdue_awaits"), func(scan func(...any) error) error {
-			var id string
-			err := scan(&id)
-			effects = append(effects, id)
-			return err
-		})
-	})
+	effects, err := s.strings(ctx, "overdue_awaits")
 	if err != nil {
 		return fmt.Errorf("look for overdue awaits: %w", err)
 	}
+	var errs []error // one await's fault is not the others'
 	for _, effect := range effects {
-		if err := s.settle(ctx, "expire_await", effect, func(*unit) error { return nil }); err != nil {
-			return err
-		}
+		errs = append(errs, s.wake(ctx, "expire_await", effect, true, func(*unit) error { return nil }))
 	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -2,6 +2,7 @@ package job_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -142,6 +143,85 @@ func TestAnEventWakesItsStepOnceHoweverOftenThatParks(t *testing.T) {
 		if c = f.claim("ingest"); c.Event != nil {
 			t.Fatalf("the deadline of one effect brought the event of another: %s", c.Event)
 		}
+	})
+}
+
+func TestAnEventThatIsKnownDoesNotWakeAStepThatAwaitsAnother(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		j := f.submit(f.submission("talk"))
+		c := f.claim("ingest")
+		effect := f.begin(c, "transcribe")
+		half := job.Event{Provider: "p", ID: "half", Effect: effect.ID, Body: []byte(`{"done":50}`)}
+		f.receive(half)
+		f.end(c, outcome.Await(effect.ID, time.Now().Add(time.Hour)))
+		f.end(f.claim("ingest"), outcome.Await(effect.ID, time.Now().Add(time.Hour)))
+		if f.receive(half) {
+			t.Fatal("a known event was new")
+		}
+		f.state(j.ID, job.Awaiting)
+		f.receive(job.Event{Provider: "p", ID: "whole", Effect: effect.ID, Body: []byte(`{"done":100}`)})
+		if c := f.claim("ingest"); string(c.Event) != `{"done":100}` {
+			t.Fatalf("event %s", c.Event)
+		}
+		f.sound()
+	})
+}
+
+// An event waits for another that is being taken in. Stamped before its wait, it would count as seen with the other one.
+func TestOfTwoEventsAtOnceTheOneThatIsTakenInLaterCountsAsLater(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.submit(f.submission("talk"))
+		c := f.claim("ingest")
+		effect := f.begin(c, "transcribe")
+		locked, let, done := make(chan struct{}), make(chan struct{}), make(chan error, 2)
+		go func() { done <- f.s.HoldAwait(f.ctx, effect.ID, "first", locked, let) }()
+		<-locked
+		go func() {
+			_, err := f.s.Receive(f.ctx, job.Event{Provider: "p", ID: "second", Effect: effect.ID, Body: []byte(`{}`)})
+			done <- err
+		}()
+		f.untilWaiting()
+		close(let)
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if order, err := f.s.Strings(f.ctx, "SELECT event FROM inbox ORDER BY at"); err != nil || fmt.Sprint(order) != "[first second]" {
+			t.Fatalf("events %v, %v", order, err)
+		}
+	})
+}
+
+// untilWaiting returns when somebody waits for a lock. On SQLite one waits before its transaction begins, so there is nothing to see.
+func (f *fixture) untilWaiting() {
+	f.t.Helper()
+	for f.s.Postgres() {
+		n, err := f.s.Int(f.ctx, "SELECT COUNT(*) FROM pg_locks l JOIN pg_database d ON d.datname = current_database() WHERE NOT l.granted AND l.pid IN (SELECT a.pid FROM pg_stat_activity a WHERE a.datid = d.oid)")
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if n > 0 {
+			return
+		}
+	}
+}
+
+func TestAnAwaitThatCannotBeWokenDoesNotHoldUpTheOthers(t *testing.T) {
+	onForgetful(t, func(t *testing.T, f *fixture, s *job.Store, w *forgetful) {
+		for _, target := range []string{"a", "b"} {
+			f.submit(f.submission(target))
+			c := f.claim("ingest")
+			f.end(c, outcome.Await(f.begin(c, "transcribe").ID, time.Now().Add(time.Minute)))
+		}
+		f.age(time.Hour)
+		w.refuse.Store(1)
+		if err := s.ReconcileOnce(f.ctx, f.queues, map[string]int{}); err == nil {
+			t.Fatal("no fault: this test proves nothing")
+		}
+		f.pump(s.Handed())
+		f.claim("ingest")
+		f.sound()
 	})
 }
 

@@ -133,6 +133,19 @@ func (s *Store) Hold(ctx context.Context, step string, locked chan<- struct{}, l
 	})
 }
 
+// HoldAwait locks an await until let is closed, and then takes in an event.
+func (s *Store) HoldAwait(ctx context.Context, effect, event string, locked chan<- struct{}, let <-chan struct{}) error {
+	return s.db.Update(ctx, "hold", func(tx *sqldb.Tx) error {
+		if _, err := emptyUnit(ctx, tx).lockAwait(effect); err != nil {
+			return err
+		}
+		close(locked)
+		<-let
+		_, err := tx.Exec(ctx, q("insert_event"), "p", event, effect, "{}")
+		return err
+	})
+}
+
 // Plan returns how the database would run a named statement.
 func (s *Store) Plan(ctx context.Context, name string, args ...any) ([]string, error) {
 	var lines []string

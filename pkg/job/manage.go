@@ -3,8 +3,6 @@ package job
 import (
 	"context"
 	"fmt"
-
-	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
 )
 
 // Cancel ends a job that has not ended and takes its steps away from whoever runs them. ErrEnded when it had ended,
@@ -30,15 +28,12 @@ func (s *Store) Cancel(ctx context.Context, tenant, id, who, reason string) erro
 	return nil
 }
 
-// oneJob runs decide with a whole job locked, and its account, and hands its messages to the relay.
-func (s *Store) oneJob(ctx context.Context, name, id string, decide func(*unit) error) error {
-	var rows []Outgoing
-	var u *unit
-	err := s.db.Update(ctx, name, func(tx *sqldb.Tx) error {
-		u = emptyUnit(ctx, tx)
+// oneJob runs a decision about a whole job, which is locked, and its account.
+func (s *Store) oneJob(ctx context.Context, name, id string, do func(*unit) error) error {
+	return s.decide(ctx, name, func(u *unit) error {
 		u.accounts = true
-		if _, err := tx.Exec(ctx, q("lock_account_of_job"), id); err != nil {
-			return err
+		if _, err := u.tx.Exec(ctx, q("lock_account_of_job"), id); err != nil {
+			return fmt.Errorf("lock the account: %w", err)
 		}
 		if _, err := u.loadJobs([]string{id}); err != nil {
 			return err
@@ -46,15 +41,6 @@ func (s *Store) oneJob(ctx context.Context, name, id string, decide func(*unit) 
 		if u.jobs[id] == nil {
 			return ErrNotFound
 		}
-		if err := decide(u); err != nil {
-			return err
-		}
-		rows = u.outgoing(0)
-		return u.flush()
+		return do(u)
 	})
-	if err == nil {
-		s.metrics.count(u)
-		s.hand(rows)
-	}
-	return err
 }

@@ -253,7 +253,7 @@ func (m *machine) callBack(t *rapid.T) {
 		t.Fatalf("event is new: %v, heard before: %v", fresh, s.heard)
 	}
 	s.heard = true
-	if s.state == "awaiting" {
+	if s.state == "awaiting" && fresh {
 		s.state, s.seen = "queued", true
 		s.emission++
 	}

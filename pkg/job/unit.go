@@ -95,6 +95,23 @@ func (s *Store) update(ctx context.Context, name string, l locks, decide func(*u
 	}
 }
 
+// decide runs a unit that locks what it needs by itself, and hands its messages to the relay.
+func (s *Store) decide(ctx context.Context, name string, do func(*unit) error) error {
+	var u *unit
+	err := s.db.Update(ctx, name, func(tx *sqldb.Tx) error {
+		u = emptyUnit(ctx, tx)
+		if err := do(u); err != nil {
+			return err
+		}
+		return u.flush()
+	})
+	if err == nil {
+		s.metrics.count(u)
+		s.hand(u.outgoing(0))
+	}
+	return err
+}
+
 func emptyUnit(ctx context.Context, tx *sqldb.Tx) *unit {
 	return &unit{ctx: ctx, tx: tx, steps: map[string]*stepRow{}, jobs: map[string]*jobRow{}, targets: map[string]*targetRow{}}
 }
@@ -113,6 +130,15 @@ func newUnit(ctx context.Context, tx *sqldb.Tx, l locks) (*unit, error) {
 		}
 	}
 	return u, u.load(l.level, l.steps)
+}
+
+// lockAccount comes before all other locks.
+func (u *unit) lockAccount(tenant string) error {
+	u.accounts = true
+	if _, err := u.tx.Exec(u.ctx, q("lock_accounts"), sqldb.Rows([]idRow{{tenant}})); err != nil {
+		return fmt.Errorf("lock an account: %w", err)
+	}
+	return nil
 }
 
 // lockAllText locks the jobs and the targets of steps too, and reads the same columns.

@@ -140,11 +140,8 @@ func share(tenants []*load, free int64) map[string]int64 {
 
 // enterJobsOf lets a tenant's n oldest jobs that wait in.
 func (s *Store) enterJobsOf(ctx context.Context, tenant string, n int64) error {
-	var rows []Outgoing
-	err := s.db.Update(ctx, "enter_jobs", func(tx *sqldb.Tx) error {
-		u := emptyUnit(ctx, tx)
-		u.accounts = true
-		if _, err := tx.Exec(ctx, q("lock_accounts"), sqldb.Rows(idRows([]string{tenant}))); err != nil {
+	return s.decide(ctx, "enter_jobs", func(u *unit) error {
+		if err := u.lockAccount(tenant); err != nil {
 			return err
 		}
 		ids, err := u.list(q("waiting_jobs"), tenant, n)
@@ -162,16 +159,9 @@ func (s *Store) enterJobsOf(ctx context.Context, tenant string, n int64) error {
 				u.admitHeld(st)
 			}
 		}
-		if _, err := tx.Exec(ctx, q("jobs_entered"), tenant, len(u.outbox), u.now); err != nil {
-			return err
-		}
-		rows = u.outgoing(0)
-		return u.flush()
+		_, err = u.tx.Exec(ctx, q("jobs_entered"), tenant, len(u.outbox), u.now)
+		return err
 	})
-	if err == nil {
-		s.hand(rows)
-	}
-	return err
 }
 
 func (u *unit) admitHeld(s *stepRow) {
@@ -210,17 +200,13 @@ func (s *Store) enterParts(ctx context.Context) error {
 
 // enterPartsOf lets a tenant's oldest parts into a queue, and reports whether there may be room for more.
 func (s *Store) enterPartsOf(ctx context.Context, l lane) (bool, error) {
-	var rows []Outgoing
 	var ids []string
-	err := s.db.Update(ctx, "enter_parts", func(tx *sqldb.Tx) error {
-		rows = nil
-		u := emptyUnit(ctx, tx)
-		u.accounts = true
-		if _, err := tx.Exec(ctx, q("lock_accounts"), sqldb.Rows(idRows([]string{l.tenant}))); err != nil {
-			return err
+	err := s.decide(ctx, "enter_parts", func(u *unit) error {
+		err := u.lockAccount(l.tenant)
+		if err == nil {
+			ids, err = u.partsThatMay(l)
 		}
-		var err error
-		if ids, err = u.partsThatMay(l); err != nil || len(ids) == 0 {
+		if err != nil || len(ids) == 0 {
 			return err
 		}
 		if err := u.load(lockSteps, ids); err != nil {
@@ -231,14 +217,9 @@ func (s *Store) enterPartsOf(ctx context.Context, l lane) (bool, error) {
 				u.admitHeld(st)
 			}
 		}
-		rows = u.outgoing(0)
-		return u.flush()
+		return nil
 	})
-	if err != nil {
-		return false, err
-	}
-	s.hand(rows)
-	return len(ids) == enterBatch, nil
+	return err == nil && len(ids) == enterBatch, err
 }
 
 // partsThatMay returns the parts for which there is room, at most enterBatch.
