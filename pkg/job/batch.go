@@ -25,9 +25,9 @@ const maxBatchTime = 30 * time.Second
 // one batch, so there is no goroutine to own.
 type batcher[Req, Res any] struct {
 	run     func(context.Context, []Req) ([]Res, error)
-	most    int            // requests in a transaction
-	leaders int            // transactions at a time; at least 1
-	orphan  func(Req, Res) // undoes what was done for a caller that has gone meanwhile; nil: nothing need be
+	most    int                // requests in a transaction
+	leaders int                // transactions at a time; at least 1
+	orphans func([]Req, []Res) // undoes what was done for callers that have gone meanwhile; nil: nothing need be
 
 	mu      sync.Mutex
 	waiting []*call[Req, Res]
@@ -118,16 +118,28 @@ func (b *batcher[Req, Res]) abandon(c *call[Req, Res]) {
 	}
 }
 
-// answer gives a caller its result, or undoes it if the caller has gone.
-func (b *batcher[Req, Res]) answer(c *call[Req, Res], a answer[Res]) {
+// answer gives a caller its result, and reports whether it is still there.
+func (b *batcher[Req, Res]) answer(c *call[Req, Res], a answer[Res]) bool {
 	b.mu.Lock()
-	gone := c.gone
-	if !gone {
+	defer b.mu.Unlock()
+	if !c.gone {
 		c.done <- a
 	}
-	b.mu.Unlock()
-	if gone && a.err == nil && b.orphan != nil {
-		b.orphan(c.req, a.res)
+	return !c.gone
+}
+
+// answerAll gives the callers their results, and then undoes those of the ones that have gone: that takes a while, and nobody who is
+// still there waits for it.
+func (b *batcher[Req, Res]) answerAll(batch []*call[Req, Res], res []Res) {
+	var reqs []Req
+	var lost []Res
+	for i, c := range batch {
+		if !b.answer(c, answer[Res]{res: res[i]}) {
+			reqs, lost = append(reqs, c.req), append(lost, res[i])
+		}
+	}
+	if len(reqs) > 0 && b.orphans != nil {
+		b.orphans(reqs, lost)
 	}
 }
 
@@ -149,9 +161,7 @@ func (b *batcher[Req, Res]) serve(ctx context.Context, own *call[Req, Res], batc
 	res, err := b.run(ctx, reqs)
 	switch {
 	case err == nil:
-		for i, c := range batch {
-			b.answer(c, answer[Res]{res: res[i]})
-		}
+		b.answerAll(batch, res)
 	case len(batch) == 1 || errors.Is(err, sqldb.ErrUnknown): // what may have happened must not happen twice
 		for _, c := range batch {
 			b.answer(c, answer[Res]{err: err})

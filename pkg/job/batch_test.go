@@ -52,7 +52,7 @@ func TestALoneRequestRunsAtOnceAndThoseThatComeMeanwhileShareTheNextTurn(t *test
 func TestACallerWhoGoesAwayLeavesItsTurnAndItsResultIsUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var undone []int
-		b := &batcher[int, int]{most: 50, leaders: 1, run: double, orphan: func(n, _ int) { undone = append(undone, n) }}
+		b := &batcher[int, int]{most: 50, leaders: 1, run: double, orphans: func(ns, _ []int) { undone = append(undone, ns...) }}
 		var all sync.WaitGroup
 		ask := func(n int, patience time.Duration, want error) {
 			all.Go(func() {
@@ -73,6 +73,30 @@ func TestACallerWhoGoesAwayLeavesItsTurnAndItsResultIsUndone(t *testing.T) {
 		if fmt.Sprint(undone) != "[4]" || b.leading != 0 {
 			t.Fatalf("undone %v, %d still lead", undone, b.leading)
 		}
+	})
+}
+
+func TestNobodyWaitsUntilTheResultsOfThoseWhoHaveGoneAreUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &batcher[int, int]{most: 50, leaders: 1, run: double, orphans: func(ns, _ []int) { <-time.After(time.Hour) }}
+		var all sync.WaitGroup
+		start := time.Now()
+		ask := func(patience, want time.Duration) {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				_, _ = b.do(ctx, 1)
+				if took := time.Since(start); took != want {
+					t.Errorf("answered after %v, want %v", took, want)
+				}
+			})
+			synctest.Wait()
+		}
+		ask(time.Hour, time.Second)
+		ask(2*time.Hour, time.Hour+2*time.Second) // leads the second batch
+		ask(1500*time.Millisecond, 1500*time.Millisecond)
+		ask(time.Hour, 2*time.Second)
+		all.Wait()
 	})
 }
 

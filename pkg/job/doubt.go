@@ -15,6 +15,10 @@ import (
 // The answer to a commit can be lost with the connection. Then a step may be claimed for somebody who does not know it, and
 // the end of its lease would count as a crash of a worker that has done nothing wrong. So the token of a claim is chosen before the
 // call: the same claim asked for again is the same claim, and one that nobody has the answer to is given back.
+//
+// What stays in doubt until its lease ends, because the store is away for so long, counts as a crash if another owner comes first.
+// The record cannot tell it apart: an owner that never heard of its claim and one whose process was ended by the work have both
+// said nothing since, and only counting the second kind stops poison. It is one of MaxCrashes for one outage, and no attempt.
 
 const (
 	againTime = 5 * time.Second // for asking for a lost answer again, at once
@@ -57,15 +61,21 @@ func (s *Store) claimSurely(ctx context.Context, rs []ClaimRequest) ([]claimed, 
 	return got, err
 }
 
-// releaseOrphan gives back a step that was claimed for a caller who has stopped waiting: nobody would run it.
-func (s *Store) releaseOrphan(r ClaimRequest, got claimed) {
-	if got.refused != nil {
+// releaseOrphans gives back steps that were claimed for callers who have stopped waiting: nobody would run them.
+func (s *Store) releaseOrphans(rs []ClaimRequest, got []claimed) {
+	var held []ClaimRequest
+	for i, r := range rs {
+		if got[i].refused == nil {
+			held = append(held, r)
+		}
+	}
+	if len(held) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), againTime)
 	defer cancel()
-	if s.giveBack(ctx, []ClaimRequest{r}) != nil {
-		s.doubts.add(r)
+	if s.giveBack(ctx, held) != nil {
+		s.doubts.add(held...)
 	}
 }
 

@@ -92,7 +92,7 @@ func (s *Store) share() {
 	}
 	// Submissions queue for the accounts anyway.
 	s.submissions = batcher[Submission, submitted]{run: s.submitBatch, most: maxBatchLite, leaders: 1}
-	s.claims = batcher[ClaimRequest, claimed]{run: s.claimSurely, most: most, leaders: leaders, orphan: s.releaseOrphan}
+	s.claims = batcher[ClaimRequest, claimed]{run: s.claimSurely, most: most, leaders: leaders, orphans: s.releaseOrphans}
 	s.publications = batcher[Publication, Published]{run: func(ctx context.Context, ps []Publication) ([]Published, error) {
 		return s.publishBatch(ctx, lockAll, ps)
 	}, most: most, leaders: leaders}
