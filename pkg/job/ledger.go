@@ -86,7 +86,7 @@ func (s *Store) Accounts(ctx context.Context) ([]Account, error) {
 		return tx.Query(ctx, q("accounts"), func(scan func(...any) error) error {
 			var a Account
 			var unlimited, day, now int64
-			err := scan(&a.Tenant, &a.Balance, &unlimited, &a.InFlight, &a.MaxInFlight, &a.DailyCap, &day, &a.SpentToday, &a.Weight, &now)
+			err := scan(&a.Tenant, &a.Balance, &unlimited, &a.InFlight, &a.Waiting, &a.MaxInFlight, &a.DailyCap, &day, &a.SpentToday, &a.Weight, &now)
 			a.Unlimited = unlimited == 1
 			if day != today(now) {
 				a.SpentToday = 0

@@ -42,6 +42,22 @@ func (f *fixture) enter() {
 	f.pump(nil)
 }
 
+func TestTheListOfAccountsSaysOfEachWhatTheAccountSays(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.through("acme", 2, 5)
+		f.through("other", 2, 2)
+		all, err := f.s.Accounts(f.ctx)
+		if err != nil || len(all) != 2 || all[0].Waiting != 3 {
+			t.Fatalf("accounts %+v, %v", all, err)
+		}
+		for _, listed := range all {
+			if a, err := f.s.Account(f.ctx, listed.Tenant); err != nil || a != listed {
+				t.Errorf("listed %+v, is %+v, %v", listed, a, err)
+			}
+		}
+	})
+}
+
 func TestJobsEnterThroughAWindowOfTheirOwnTenant(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		jobs := f.through("acme", 2, 5)

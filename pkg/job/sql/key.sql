@@ -38,7 +38,7 @@ UPDATE account SET
 WHERE tenant = $1
 
 -- name: accounts
-SELECT tenant, balance, unlimited, in_flight, max_in_flight, daily_cap, day, spent, weight, now_us() FROM account ORDER BY tenant
+SELECT tenant, balance, unlimited, in_flight, waiting, max_in_flight, daily_cap, day, spent, weight, now_us() FROM account ORDER BY tenant
 
 -- name: entries
 SELECT id, job, kind, amount, note, at FROM account_entry WHERE tenant = $1 AND id < $2 ORDER BY id DESC LIMIT $3
