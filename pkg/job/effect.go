@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
 	"github.com/stagefleet/stagefleet/pkg/outcome"
@@ -23,8 +22,11 @@ type Effect struct {
 }
 
 // EffectBegin returns the identifier of a step's named effect and stores it before the call is made. It also
-// prepares the effect to be awaited. ErrNotOwner when the claim has lost its step.
+// prepares the effect to be awaited. ErrNotOwner when the claim has lost its step, *Invalid for a name that cannot be kept.
 func (s *Store) EffectBegin(ctx context.Context, c Claim, name string) (Effect, error) {
+	if name == "" || !plainText(name) {
+		return Effect{}, &Invalid{"The effect's name must be UTF-8 without control characters, and not empty."}
+	}
 	var e Effect
 	err := s.update(ctx, "effect_begin", locks{level: lockSteps, steps: []string{c.Step}}, func(u *unit) error {
 		e = Effect{}
@@ -79,7 +81,7 @@ type Event struct {
 // known. An event that comes before its step has parked waits in the inbox.
 func (s *Store) Receive(ctx context.Context, e Event) (bool, error) {
 	switch {
-	case !json.Valid(e.Body) || !utf8.Valid(e.Body):
+	case !validJSON(e.Body):
 		return false, errors.New("receive event: Body is not JSON in UTF-8")
 	case !plainText(e.ID) || !plainText(e.Effect):
 		return false, &Invalid{"The event's identifier and its effect must be UTF-8 without control characters."}

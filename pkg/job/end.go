@@ -61,8 +61,9 @@ func (u *unit) end(e Ending) (Settle, bool, error) {
 		return Settle{Do: Delete, Reason: reason}, true, nil
 	case outcome.Refuse:
 		u.closeAttempt(s, string(kind), reason, false, e.Timings)
-		// A sentence may quote data, and Postgres keeps no NUL.
-		return Settle{Do: Delete, Reason: reason}, true, u.refuse(s, reason, strings.ReplaceAll(e.Verdict.Sentence, "\x00", ""))
+		// A sentence may quote data, and Postgres keeps no NUL and nothing but UTF-8.
+		sentence := strings.ToValidUTF8(strings.ReplaceAll(e.Verdict.Sentence, "\x00", ""), "\uFFFD")
+		return Settle{Do: Delete, Reason: reason}, true, u.refuse(s, reason, sentence)
 	case outcome.Park:
 		u.closeAttempt(s, string(kind), reason, false, e.Timings)
 		return u.park(s, e.Verdict)

@@ -42,8 +42,8 @@ func (s *Store) Publish(ctx context.Context, p Publication) (Published, error) {
 
 func (p Publication) validate() error {
 	switch {
-	case len(p.Output) > 0 && !json.Valid(p.Output):
-		return errors.New("Output is not JSON")
+	case len(p.Output) > 0 && !validJSON(p.Output):
+		return errors.New("Output is not JSON in UTF-8")
 	case len(p.Parts) > 0 && !p.FanOut:
 		return errors.New("Parts without FanOut")
 	case p.FanOut && len(p.Parts) > 0 && p.Next == nil:
@@ -52,8 +52,8 @@ func (p Publication) validate() error {
 		return errors.New("FanOut without parts and without Join")
 	}
 	for i, part := range p.Parts {
-		if !json.Valid(part) {
-			return fmt.Errorf("Parts[%d] is not JSON", i)
+		if !validJSON(part) {
+			return fmt.Errorf("Parts[%d] is not JSON in UTF-8", i)
 		}
 	}
 	return nil

@@ -71,8 +71,8 @@ func (sub Submission) validate() error {
 		return &Invalid{"The version must be a whole number from 1, or 0 for the next."}
 	case sub.Digest == "":
 		return errors.New("Digest is empty")
-	case !json.Valid(sub.Input):
-		return errors.New("Input is not JSON")
+	case !validJSON(sub.Input):
+		return errors.New("Input is not JSON in UTF-8")
 	case sub.Price < 0:
 		return fmt.Errorf("Price is %d, must be 0 or more", sub.Price)
 	case sub.First.Stage == "" || sub.First.Queue == "" || sub.First.DLQ == "":
@@ -87,6 +87,9 @@ var errTenant = &Invalid{"A tenant's name must be 1 to 64 of a-z, A-Z, 0-9, dot,
 func plainText(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
+
+// validJSON is what both databases keep: JSON may hold bytes that are no text, and Postgres takes none.
+func validJSON(raw []byte) bool { return json.Valid(raw) && utf8.Valid(raw) }
 
 func admission(err error) string {
 	if refused, ok := errors.AsType[*Refused](err); ok {

@@ -1,0 +1,47 @@
+package job_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/stagefleet/stagefleet/pkg/job"
+	"github.com/stagefleet/stagefleet/pkg/outcome"
+)
+
+// Postgres keeps no NUL and nothing but UTF-8, so neither store takes them: the work would run again and again to no end.
+func TestWhatPostgresCannotKeepIsNeverTakenForAFaultOfTheStore(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		bytes := json.RawMessage("\"\xff\"")
+		sub := f.submission("bytes")
+		sub.Input = bytes
+		if _, err := f.s.Submit(f.ctx, sub); err == nil {
+			t.Error("an input that is no text was taken")
+		}
+		j := f.submit(f.submission("talk"))
+		c := f.claim("ingest")
+		for what, p := range map[string]job.Publication{
+			"output": {Claim: c, Output: bytes, Next: next("transcribe")},
+			"part":   {Claim: c, FanOut: true, Parts: []json.RawMessage{bytes}, Next: next("compile"), Join: next("publish")},
+		} {
+			if _, err := f.s.Publish(f.ctx, p); !errors.Is(err, job.ErrInvalidPublication) {
+				t.Errorf("%s: %v, want ErrInvalidPublication", what, err)
+			}
+		}
+		for _, name := range []string{"", "a\x00b", "\xff"} {
+			if _, err := f.s.EffectBegin(f.ctx, c, name); err == nil || !isInvalid(err) {
+				t.Errorf("effect %q: %v, want *Invalid", name, err)
+			}
+		}
+		f.end(c, outcome.Reject("name", "The name \xff\x00 is bad."))
+		if got := f.state(j.ID, job.Rejected).Reason.Sentence; got != "The name \uFFFD is bad." {
+			t.Errorf("sentence %q", got)
+		}
+		f.sound()
+	})
+}
+
+func isInvalid(err error) bool {
+	_, ok := errors.AsType[*job.Invalid](err)
+	return ok
+}
