@@ -45,3 +45,27 @@ func isInvalid(err error) bool {
 	_, ok := errors.AsType[*job.Invalid](err)
 	return ok
 }
+
+func TestADatabaseThatOnlyReadsDoesNotAnswerAPing(t *testing.T) {
+	onBothWithHost(t, func(t *testing.T, f *fixture, _ *host, url string) {
+		if f.s.Postgres() {
+			url += "&default_transaction_read_only=on"
+		}
+		s, err := job.Open(f.ctx, url, job.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		if !f.s.Postgres() {
+			if err := s.Change(f.ctx, "PRAGMA query_only = ON"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Ping(f.ctx); err == nil {
+			t.Error("the store is said to be well")
+		}
+		if err := f.s.Ping(f.ctx); err != nil {
+			t.Errorf("a store that writes: %v", err)
+		}
+	})
+}

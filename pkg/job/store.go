@@ -127,12 +127,13 @@ func (s *Store) Close() error {
 	return s.db.Close()
 }
 
-// Ping reports whether the database begins and ends a write transaction. Whoever has been told by Claim that it is ill pings before
-// claiming again: that gives back what may have been claimed without an answer.
+// Ping reports whether the database takes a write: one that only reads, as a replica does or a full disk, would refuse every claim.
+// Whoever has been told by Claim that it is ill pings before claiming again: that gives back what may have been claimed without an
+// answer.
 func (s *Store) Ping(ctx context.Context) error {
 	err := s.db.UpdateRelaxed(ctx, "ping", func(tx *sqldb.Tx) error {
-		var now int64
-		return tx.One(ctx, q("clock"), nil, &now)
+		_, err := tx.Exec(ctx, q("ping"), s.me)
+		return err
 	})
 	if err != nil {
 		return err

@@ -3,6 +3,10 @@ INSERT INTO lease (name, holder, until) VALUES ('sweeper', $1, now_us() + CAST($
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
 WHERE lease.holder = excluded.holder OR lease.until < now_us()
 
+-- name: ping
+INSERT INTO lease (name, holder, until) VALUES ('ping', $1, now_us())
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
+
 -- name: resign
 DELETE FROM lease WHERE name = 'sweeper' AND holder = $1
 
