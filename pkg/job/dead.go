@@ -108,16 +108,12 @@ func (s *Store) Sweep(ctx context.Context, d DeadLetter) (Settle, error) {
 		d.MaxCrashes = DefaultMaxCrashes
 	}
 	var got Settle
-	var rows []Outgoing
-	err := s.update(ctx, "sweep", locks{level: lockSteps, steps: []string{d.Step}}, func(u *unit) error {
+	err := s.updateAndHand(ctx, "sweep", locks{level: lockSteps, steps: []string{d.Step}}, func(u *unit) {
 		got = u.sweep(u.steps[d.Step], d)
-		rows = u.outgoing(0)
-		return nil
 	})
 	if err != nil {
 		return Settle{}, fmt.Errorf("sweep dead letter: %w", err)
 	}
-	s.hand(rows)
 	return got, nil
 }
 

@@ -100,8 +100,7 @@ func (s *Store) giveBack(ctx context.Context, rs []ClaimRequest) error {
 	}
 	slices.Sort(ids)
 	v := outcome.Of(outcome.ErrDraining)
-	var rows []Outgoing
-	err := s.update(ctx, "give_back", locks{level: lockSteps, steps: slices.Compact(ids)}, func(u *unit) error {
+	return s.updateAndHand(ctx, "give_back", locks{level: lockSteps, steps: slices.Compact(ids)}, func(u *unit) {
 		for _, r := range rs {
 			st := u.steps[r.Step]
 			if st == nil || st.State != stepRunning || st.Token != r.token {
@@ -112,11 +111,5 @@ func (s *Store) giveBack(ctx context.Context, rs []ClaimRequest) error {
 				u.emit(st)
 			}
 		}
-		rows = u.outgoing(0)
-		return nil
 	})
-	if err == nil {
-		s.hand(rows)
-	}
-	return err
 }

@@ -122,8 +122,7 @@ func (s *Store) ReissueAll(ctx context.Context) (int, error) {
 // reissue emits steps anew unless they have moved on since they were looked up.
 func (s *Store) reissue(ctx context.Context, name string, ids []string) (int, error) {
 	n := 0
-	var rows []Outgoing
-	err := s.update(ctx, name, locks{level: lockSteps, steps: ids}, func(u *unit) error {
+	err := s.updateAndHand(ctx, name, locks{level: lockSteps, steps: ids}, func(u *unit) {
 		n = 0
 		for _, id := range sortedKeys(u.steps) {
 			if st := u.steps[id]; st.Phase == phaseOpen && !st.live(u.now) {
@@ -131,13 +130,10 @@ func (s *Store) reissue(ctx context.Context, name string, ids []string) (int, er
 				n++
 			}
 		}
-		rows = u.outgoing(0)
-		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	s.hand(rows)
 	return n, nil
 }
 

@@ -95,6 +95,20 @@ func (s *Store) update(ctx context.Context, name string, l locks, decide func(*u
 	}
 }
 
+// updateAndHand is update for a unit whose messages the relay sends.
+func (s *Store) updateAndHand(ctx context.Context, name string, l locks, decide func(*unit)) error {
+	var rows []Outgoing
+	err := s.update(ctx, name, l, func(u *unit) error {
+		decide(u)
+		rows = u.outgoing(0)
+		return nil
+	})
+	if err == nil {
+		s.hand(rows)
+	}
+	return err
+}
+
 // decide runs a unit that locks what it needs by itself, and hands its messages to the relay.
 func (s *Store) decide(ctx context.Context, name string, do func(*unit) error) error {
 	var u *unit
