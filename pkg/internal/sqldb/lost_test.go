@@ -2,6 +2,7 @@ package sqldb_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net"
 	neturl "net/url"
@@ -85,7 +86,7 @@ func (w *wire) join(client, server net.Conn) {
 	}
 	w.all.Go(func() {
 		carry(client, server, func(b []byte) bool {
-			if bytes.Contains(b, []byte("COMMIT")) && w.armed.CompareAndSwap(true, false) {
+			if bytes.Contains(b, []byte("COMMIT\x00")) && w.armed.CompareAndSwap(true, false) {
 				asked.Store(true)
 			}
 			return true
@@ -134,6 +135,19 @@ func TestARollbackDoesNotWaitForAServerThatKeepsSilent(t *testing.T) {
 	})
 	if took := time.Since(start); !errors.Is(err, boom) || took > time.Minute {
 		t.Fatalf("%v after %v", err, took)
+	}
+}
+
+func TestAWriterSeesWhatIsCommittedWhileItWaitsWhateverTheDefaultIs(t *testing.T) {
+	db := open(t, databases.URL(t, "postgres")+"&default_transaction_isolation=serializable", sqldb.Options{})
+	for _, update := range []func(context.Context, string, func(*sqldb.Tx) error) error{db.Update, db.UpdateRelaxed} {
+		var level string
+		err := update(t.Context(), "level", func(tx *sqldb.Tx) error {
+			return tx.One(t.Context(), "SHOW transaction_isolation", nil, &level)
+		})
+		if err != nil || level != "read committed" {
+			t.Errorf("isolation %q, %v", level, err)
+		}
 	}
 }
 

@@ -100,10 +100,11 @@ func (p *pgDB) begin(ctx context.Context, m mode) (session, error) {
 	return &pgSession{conn: conn, begin: begins[m]}, nil
 }
 
+// Writers must see what others have committed while they waited for a lock, whatever the database's default is.
 var begins = map[mode][]string{
 	readOnly: {"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"},
-	durable:  {"BEGIN"},
-	relaxed:  {"BEGIN", "SET LOCAL synchronous_commit TO off"},
+	durable:  {"BEGIN ISOLATION LEVEL READ COMMITTED"},
+	relaxed:  {"BEGIN ISOLATION LEVEL READ COMMITTED", "SET LOCAL synchronous_commit TO off"},
 }
 
 // pgSession sends its BEGIN together with the first statement: every round trip counts.
