@@ -132,7 +132,7 @@ func (c *chaos) strike(random *rand.Rand, names []string) {
 	select {
 	case <-there:
 		c.interrupt(random, victim, !inside || !c.sqlite())
-	case <-time.After(2 * time.Second): // it had nothing to do
+	case <-time.After(500 * time.Millisecond): // it had nothing to do
 	}
 	c.h.mu.Lock()
 	c.h.gate = nil
@@ -171,11 +171,12 @@ func (c *chaos) unfinished(f *fixture) int {
 // settle lets the children finish.
 func (c *chaos) settle(f *fixture) {
 	for deadline := time.Now().Add(patience); c.unfinished(f) > 0; {
+		f.lapse()
 		if time.Now().After(deadline) {
 			page, _, _ := f.s.Jobs(f.ctx, job.Filter{Tenant: "acme", State: job.Queued})
 			f.t.Fatalf("jobs do not end: %+v", page)
 		}
-		<-time.After(100 * time.Millisecond)
+		<-time.After(500 * time.Millisecond)
 	}
 }
 

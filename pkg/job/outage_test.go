@@ -143,6 +143,7 @@ func TestADatabaseRestartedUnderLoadLosesNothingThatWasSaid(t *testing.T) {
 		t.Fatalf("%d jobs, %d said, %v; want %d", n, len(said), err, jobs)
 	}
 	f.sent(h, 0)
+	f.lapse()
 	f.allEnd(said)
 	f.honest(said, 2*3)
 	f.soundWith(h)

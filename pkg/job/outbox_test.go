@@ -29,6 +29,17 @@ func (f *fixture) unsent() int64 {
 	return n
 }
 
+// lapse ends the leases of senders, ten seconds, and of the leader, fifteen: those that died keep nothing any longer, and what one that
+// lives is doing may be done twice.
+func (f *fixture) lapse() {
+	f.t.Helper()
+	for _, text := range []string{"UPDATE outbox SET ready_at = ready_at - 10000000", "UPDATE lease SET until = until - 15000000"} {
+		if err := f.s.Change(f.ctx, text); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
 func TestARowBelongsToItsCommitterUntilItsLeaseEnds(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		if _, err := f.s.Submit(f.ctx, f.submission("talk")); err != nil {
