@@ -98,7 +98,8 @@ func Fail(code string, err error) error {
 }
 
 // RetryAfter marks err as a counted failure of which somebody, usually a provider, said when to try again. It is not tried
-// sooner; a wait beyond the policy's bound makes it a deferral, which is not counted. A d of 0 or less means Retry.
+// sooner, unless d is longer than 30 days; a wait beyond the policy's bound makes it a deferral, which is not counted. A d of 0 or
+// less means Retry.
 func RetryAfter(d time.Duration, err error) error {
 	if d <= 0 {
 		return Retry(err)
@@ -107,7 +108,7 @@ func RetryAfter(d time.Duration, err error) error {
 }
 
 // Defer asks for another try no sooner than d from now, without counting this one. The reason is a short code such as
-// "breaker_open". A d below zero counts as zero.
+// "breaker_open". A d below zero counts as zero, one above 30 days as 30 days.
 func Defer(d time.Duration, reason string) error {
 	return &end{Verdict{Kind: KindDefer, Reason: reason, After: max(d, 0)}, nil}
 }

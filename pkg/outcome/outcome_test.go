@@ -191,7 +191,6 @@ func TestDecisionsAreBounded(t *testing.T) {
 		attempt := rapid.IntRange(1, 10).Draw(t, "attempt")
 		v := outcome.Of(rapid.SampledFrom([]error{
 			nil, errTool, outcome.RetryAfter(time.Minute, errTool), outcome.Defer(time.Minute, "x"), outcome.Reject("x", "y"),
-			outcome.Defer(math.MaxInt64, "x"),
 			outcome.Quarantine("x", nil), outcome.ErrDraining, outcome.ErrLeaseLost, &outcome.Panic{},
 		}).Draw(t, "end"))
 		a := p.Decide(v, attempt, rapid.Float64Range(0, 0.999).Draw(t, "random"))
@@ -203,12 +202,23 @@ func TestDecisionsAreBounded(t *testing.T) {
 			t.Fatalf("%+v: an early failure is not tried again", a)
 		case a.Do == outcome.Wait && v.After > 0 && a.Wait < v.After:
 			t.Fatalf("%+v: earlier than was asked for", a)
-		case a.Wait/2 > max(v.After, p.Waits[0]):
+		case a.Wait > 2*max(v.After, p.Waits[0]):
 			t.Fatalf("%+v: longer than jitter allows", a)
 		case a.Attempt != attempt && a.Attempt != attempt-1:
 			t.Fatalf("%+v: attempts jumped from %d", a, attempt)
 		}
 	})
+}
+
+func TestAWaitThatNobodyCanMeanIsBounded(t *testing.T) {
+	for _, end := range []error{outcome.RetryAfter(math.MaxInt64, errTool), outcome.Defer(math.MaxInt64, "x")} {
+		for _, jitter := range []float64{0, 1} {
+			a := outcome.Policy{Jitter: jitter}.Decide(outcome.Of(end), 1, 0.9)
+			if a.Do != outcome.Wait || a.Wait < 30*24*time.Hour || a.Wait > 60*24*time.Hour {
+				t.Errorf("%v: %+v", end, a)
+			}
+		}
+	}
 }
 
 func TestPolicyThatCannotWorkIsRefused(t *testing.T) {

@@ -2,7 +2,6 @@ package outcome
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 )
@@ -110,10 +109,13 @@ func (p Policy) wait(attempt int) time.Duration {
 	return waits[min(max(attempt, 1), len(waits))-1]
 }
 
+// maxWait is the longest that anybody is believed to mean. A provider's date may be in the year 9999.
+const maxWait = 30 * 24 * time.Hour
+
 // stretch only ever lengthens, so that nobody's "not before" is broken by jitter.
 func (p Policy) stretch(d time.Duration, random float64) time.Duration {
-	extra := min(float64(d)*p.Jitter*random, float64((math.MaxInt64-d)/2)) // a sum that is too large would be in the past
-	return d + time.Duration(extra)
+	d = min(d, maxWait)
+	return d + time.Duration(float64(d)*p.Jitter*random)
 }
 
 func orDefault[N int | time.Duration](n, def N) N {
