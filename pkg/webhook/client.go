@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -157,10 +158,13 @@ func CheckURL(raw string, private bool) error {
 	switch {
 	case len(raw) > maxURL || !utf8.ValidString(raw):
 		return fmt.Errorf("the webhook's address must be UTF-8 of at most %d bytes", maxURL)
-	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
+	case err != nil || u.Hostname() == "" || u.User != nil || u.Fragment != "":
 		return errors.New("the webhook's address must be like https://example.org/path, without user or fragment")
 	case u.Scheme != "https" && (!private || u.Scheme != "http"):
 		return errors.New("the webhook's address must begin with https://")
+	}
+	if _, err := strconv.ParseUint(u.Port(), 10, 16); u.Port() != "" && err != nil {
+		return errors.New("the webhook's address has a port that is none")
 	}
 	if to, err := netip.ParseAddr(u.Hostname()); err == nil && !private && !public(to) {
 		return errors.New("the webhook's address must be a public one")

@@ -60,6 +60,7 @@ func TestWhateverIsChangedMakesASignatureInvalid(t *testing.T) {
 		"body":               func(_ http.Header, body *string, _ *time.Time) { *body += " " },
 		"another scheme":     func(h http.Header, _ *string, _ *time.Time) { h.Set(webhook.HeaderSignature, "v2"+knownSum[2:]) },
 		"no signature":       func(h http.Header, _ *string, _ *time.Time) { h.Del(webhook.HeaderSignature) },
+		"no scheme":          func(h http.Header, _ *string, _ *time.Time) { h.Set(webhook.HeaderSignature, knownSum[3:]) },
 		"half a signature":   func(h http.Header, _ *string, _ *time.Time) { h.Set(webhook.HeaderSignature, knownSum[:20]) },
 		"too late by a tick": func(_ http.Header, _ *string, now *time.Time) { *now = knownTime.Add(webhook.Tolerance + 1) },
 		"too early":          func(_ http.Header, _ *string, now *time.Time) { *now = knownTime.Add(-webhook.Tolerance - 1) },
@@ -102,6 +103,23 @@ func TestWhileASecretIsReplacedBothAreGood(t *testing.T) {
 		if _, err := webhook.ParseSecret(bad); err == nil {
 			t.Errorf("%q is taken for a secret", bad)
 		}
+	}
+}
+
+func TestManySignaturesCostNoMoreThanOne(t *testing.T) {
+	body := bytes.Repeat([]byte("x"), 1<<20)
+	took := func(signatures string) time.Duration {
+		h := known()
+		h.Set(webhook.HeaderSignature, signatures)
+		began := time.Now()
+		if _, err := webhook.Verify(h, []webhook.Secret{secret(t, knownSecret)}, knownTime, body); err == nil {
+			t.Error("forged")
+		}
+		return time.Since(began)
+	}
+	one := min(took(knownSum), took(knownSum), took(knownSum))
+	if all := took(strings.Repeat(knownSum+" ", 1000)); all > 50*one {
+		t.Errorf("a thousand signatures take %v, one takes %v", all, one)
 	}
 }
 
@@ -198,6 +216,7 @@ func TestAnAddressIsCheckedWhenItIsGiven(t *testing.T) {
 		"https://[fd00::1]/": false, "https://[::ffff:10.0.0.1]/": false, "https://100.64.0.1/": false, "https://0.0.0.0/": false, "https://[64:ff9b::a00:1]/": false,
 		"https://[::7f00:1]/": false, "https://[::ffff:0:7f00:1]/": false, "https://[::ffff:169.254.169.254]/": false, "https://[fd00:ec2::254]/": false, "https://[fec0::1]/": false,
 		"https://[fe80::1]/": false, "https://[ff02::1]/": false, "https://[2001:0:7f00:1::]/": false, "https://[2002:7f00:1::]/": false, "https://[2606:4700:4700::1111]/": true,
+		"https://:443/": false, "https://example.org:99999/": false, "https://example.org:8443/": true,
 		"https://example.org/\xff": false, "https://example.org/a\x00": false,
 	} {
 		if err := webhook.CheckURL(raw, false); (err == nil) != ok {
