@@ -20,8 +20,9 @@ func (t *table) readCSV(file io.Reader, head []byte) error {
 		line, _, _ := bytes.Cut(head, []byte("\n"))
 		t.facts.Format = separator(string(line))
 	}
-	r := csv.NewReader(&skipBOM{file: file})
-	r.Comma = map[Format]rune{Comma: ',', Semicolon: ';', Tab: '\t'}[t.facts.Format]
+	mark := map[Format]byte{Comma: ',', Semicolon: ';', Tab: '\t'}[t.facts.Format]
+	r := csv.NewReader(&narrow{from: &skipBOM{file: file}, mark: mark})
+	r.Comma = rune(mark)
 	r.FieldsPerRecord, r.ReuseRecord = -1, true
 	for {
 		cells, err := r.Read()
@@ -49,12 +50,42 @@ func (t *table) readCSV(file io.Reader, head []byte) error {
 // separator is what stands between the names of the first line most often.
 func separator(line string) Format {
 	best, most := Comma, strings.Count(line, ",")
-	for format, mark := range map[Format]string{Semicolon: ";", Tab: "\t"} {
-		if n := strings.Count(line, mark); n > most {
-			best, most = format, n
+	for _, other := range []struct {
+		format Format
+		mark   string
+	}{{Semicolon, ";"}, {Tab, "\t"}} { // in this order: the same line always means the same
+		if n := strings.Count(line, other.mark); n > most {
+			best, most = other.format, n
 		}
 	}
 	return best
+}
+
+// narrow fails where a row has more columns than a sheet can have: the reader of CSV would keep each in memory. It counts as that
+// reader does, up to a quotation mark that is out of place, which ends both.
+type narrow struct {
+	from   io.Reader
+	mark   byte // between two columns
+	quoted bool
+	marks  int // in the row so far
+}
+
+func (n *narrow) Read(p []byte) (int, error) {
+	got, err := n.from.Read(p)
+	for _, b := range p[:got] {
+		switch {
+		case b == '"':
+			n.quoted = !n.quoted
+		case n.quoted:
+		case b == '\n':
+			n.marks = 0
+		case b == n.mark:
+			if n.marks++; n.marks >= maxColumns {
+				return 0, fault("too_many_columns", "A row has more than %d columns: remove the separators that stand for nothing.", maxColumns)
+			}
+		}
+	}
+	return got, err
 }
 
 // skipBOM passes over a byte order mark at the beginning.

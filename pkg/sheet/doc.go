@@ -22,6 +22,9 @@ const (
 	MaxSource = 2 << 10  // bytes of UTF-8
 )
 
+// maxColumns is as many as spreadsheet programs have.
+const maxColumns = 16_384
+
 // Column is what a cell says.
 type Column int
 
@@ -31,8 +34,8 @@ const (
 	Source
 	Title
 	Version
-	columns
-	reason // only passed over
+	columns // one without a name
+	reason  // only passed over
 )
 
 var names = [...]string{Target: "target", Source: "source", Title: "title", Version: "version", columns: "", reason: "reason"}
@@ -62,7 +65,7 @@ type Row struct {
 
 // Refusal says what is wrong with a row, without its values.
 type Refusal struct {
-	Column   Column
+	Column   Column // without a name: the value stands where the first row has none
 	Kind     Kind
 	Code     string // snake_case
 	Sentence string

@@ -14,6 +14,10 @@ import (
 // Read calls each for every row with values, in order, and stops with each's error. The error is an *Error when the file is no
 // sheet; what each was given before then counts for nothing.
 func Read(file io.ReadSeeker, each func(Row) error) (Facts, error) {
+	return readWithin(usual, file, each)
+}
+
+func readWithin(b bounds, file io.ReadSeeker, each func(Row) error) (Facts, error) {
 	head := make([]byte, 4096)
 	n, err := io.ReadFull(file, head)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
@@ -23,7 +27,7 @@ func Read(file io.ReadSeeker, each func(Row) error) (Facts, error) {
 		return Facts{}, fmt.Errorf("read the sheet: %w", err)
 	}
 	head = head[:n]
-	t := &table{each: each, seen: map[uint64]int{}}
+	t := &table{bounds: b, each: each, seen: map[uint64]int{}}
 	switch {
 	case len(bytes.TrimSpace(bytes.TrimPrefix(head, bom))) == 0 && n < 4096:
 		return Facts{}, fault("empty_sheet", "The sheet is empty.")
@@ -40,17 +44,24 @@ func Read(file io.ReadSeeker, each func(Row) error) (Facts, error) {
 	return t.facts, err
 }
 
+var errLarge = fault("large_sheet", "The sheet has more cells than a sheet of recordings can have: copy the rows and columns that say something into a new one.")
+
 // table gives rows their meaning, whatever they were encoded as.
 type table struct {
+	bounds bounds
 	facts  Facts
 	sheet  string
 	each   func(Row) error
+	cells  int            // that were looked at
 	places []Column       // of every column in the file; nil until the names have been read
 	seen   map[uint64]int // row by the hash of target and version
 }
 
 // row takes the cells of one row.
 func (t *table) row(number int, cells []string) error {
+	if t.cells += len(cells); t.cells > t.bounds.cells {
+		return errLarge
+	}
 	if !slices.ContainsFunc(cells, func(c string) bool { return strings.TrimSpace(c) != "" }) {
 		return nil
 	}
@@ -66,7 +77,7 @@ func (t *table) row(number int, cells []string) error {
 		if i < len(t.places) && t.places[i] < columns {
 			r.Cells[t.places[i]] = bare(cell)
 		} else if cell != "" && (i >= len(t.places) || t.places[i] == columns) {
-			r.refuse(Title, Text, "no_column", "The row has a value in column %s, which has no name in the first row.", letters(i))
+			r.refuse(columns, KindOf(cell), "no_column", "The row has a value in column %s, which has no name in the first row.", letters(i))
 		}
 	}
 	t.judge(&r)
@@ -134,8 +145,8 @@ func (t *table) judge(r *Row) {
 	case r.Cells[Target] == "" && len(TargetOf(*r)) > MaxTarget:
 		r.refuse(Source, KindOf(r.Cells[Source]), "too_long", "The source names the target and has more than %d bytes after its last slash: give the row a target.", MaxTarget)
 	}
-	for c, most := range map[Column]int{Target: MaxTarget, Source: MaxSource, Title: MaxTitle} {
-		switch text := r.Cells[c]; {
+	for i, most := range [...]int{Target: MaxTarget, Source: MaxSource, Title: MaxTitle} { // the first column that is wrong is named
+		switch c, text := Column(i), r.Cells[i]; {
 		case len(text) > most:
 			r.refuse(c, KindOf(text), "too_long", "The %s has more than %d bytes.", c, most)
 		case strings.ContainsFunc(text, unicode.IsControl):

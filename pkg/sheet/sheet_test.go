@@ -108,6 +108,8 @@ func TestAFileThatIsNoSheetSaysWhatToDo(t *testing.T) {
 		"a zip, no workbook":   {"PK\x03\x04 and nothing else", "broken_workbook"},
 		"an empty workbook":    {workbook(t, nil), "empty_sheet"},
 		"a workbook of names":  {workbook(t, [][]any{{"target", "source"}}), "no_rows"},
+		"too many columns":     {"source\na.mp4" + strings.Repeat(",", 20_000) + "\n", "too_many_columns"},
+		"columns over lines":   {"source\na.mp4" + strings.Repeat(strings.Repeat(",", 10_000)+"\"\n\"", 2) + "\n", "too_many_columns"},
 		"too many rows":        {"source\n" + strings.Repeat("a.mp4\n", sheet.MaxRows+1), "too_many_rows"},
 	} {
 		_, _, err := read(c.text)
@@ -163,9 +165,25 @@ func TestARowThatCannotBeUsedIsRefusedWithColumnAndKind(t *testing.T) {
 }
 
 func TestAValueOutsideTheNamedColumnsIsNotLostInSilence(t *testing.T) {
-	rows, _, err := read("source\na.mp4,astray\n")
-	if err != nil || rows[0].Refusal == nil || !strings.Contains(rows[0].Refusal.Sentence, "column B") {
+	rows, _, err := read("source,title\na.mp4,Talk,2024-01-05\n")
+	if err != nil || rows[0].Refusal == nil || !strings.Contains(rows[0].Refusal.Sentence, "column C") {
 		t.Fatalf("%+v, %v", rows, err)
+	}
+	if no := rows[0].Refusal; no.Column.String() != "" || no.Kind != sheet.Date {
+		t.Errorf("the value's column is called %q, its kind %s", no.Column, no.Kind)
+	}
+}
+
+func TestTheSameFileAlwaysMeansTheSame(t *testing.T) {
+	long := strings.Repeat("x", sheet.MaxSource+1)
+	for range 50 {
+		rows, _, err := read("target,source,title\n" + long + "," + long + "," + long + "\n")
+		if err != nil || rows[0].Refusal.Column != sheet.Target {
+			t.Fatalf("of three bad columns %s is named, not the first", rows[0].Refusal.Column)
+		}
+		if _, facts, err := read("source;title\t\na.mp4;b\n"); err != nil || facts.Format != sheet.Semicolon {
+			t.Fatalf("a semicolon and a tab: %s, %v", facts.Format, err)
+		}
 	}
 }
 

@@ -18,13 +18,13 @@ func (t *table) readXLSX(file io.ReadSeeker) (err error) {
 		}
 	}()
 	broken := fault("broken_workbook", "The file is no readable .xlsx workbook: save it again as .xlsx, or as CSV in UTF-8.")
-	switch err := bounded(file); {
+	switch err := bounded(file, t.bounds); {
 	case errors.Is(err, errBounds):
-		return fault("large_workbook", "The workbook has more than %d MiB unpacked, or texts or rows beyond what a spreadsheet program writes: save its first sheet as CSV in UTF-8.", maxUnpack>>20)
+		return fault("large_workbook", "The workbook has more than %d MiB unpacked, or texts or rows beyond what a spreadsheet program writes: save its first sheet as CSV in UTF-8.", t.bounds.unpack>>20)
 	case err != nil:
 		return broken
 	}
-	book, err := excelize.OpenReader(file, excelize.Options{UnzipSizeLimit: maxUnpack, UnzipXMLSizeLimit: spillAt})
+	book, err := excelize.OpenReader(file, excelize.Options{UnzipSizeLimit: int64(t.bounds.unpack), UnzipXMLSizeLimit: spillAt})
 	if err != nil {
 		return broken
 	}
@@ -41,7 +41,7 @@ func (t *table) readXLSX(file io.ReadSeeker) (err error) {
 }
 
 // bounded looks a workbook through and goes back to its beginning.
-func bounded(file io.ReadSeeker) error {
+func bounded(file io.ReadSeeker, b bounds) error {
 	size, err := file.Seek(0, io.SeekEnd)
 	if err == nil {
 		_, err = file.Seek(0, io.SeekStart)
@@ -57,7 +57,7 @@ func bounded(file io.ReadSeeker) error {
 		}
 		at = bytes.NewReader(content)
 	}
-	return guard(at, size)
+	return guard(at, size, b)
 }
 
 func (t *table) readSheet(book *excelize.File) error {
@@ -68,6 +68,9 @@ func (t *table) readSheet(book *excelize.File) error {
 	}
 	defer func() { _ = rows.Close() }()
 	for number := 1; rows.Next(); number++ {
+		if number > t.bounds.number {
+			return errLarge
+		}
 		// Values as they are shown: the number behind a date would pass for a version.
 		cells, err := rows.Columns()
 		if err != nil {
