@@ -55,7 +55,16 @@ func newKeysCreate(getenv func(string) string) *cobra.Command {
 	return cmd
 }
 
-// printSecret shows a new key. The secret is all that goes to standard output, so that it can be kept by a redirection.
+// showSecret prints a secret alone to standard output, so that it can be kept by a redirection, and what it is to standard error.
+func showSecret(cmd *cobra.Command, secret, about string) error {
+	if about != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), about)
+	}
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), secret)
+	return err
+}
+
+// printSecret shows a new key.
 func (b *books) printSecret(cmd *cobra.Command, key job.NewKey, err error) error {
 	switch {
 	case err != nil:
@@ -63,9 +72,7 @@ func (b *books) printSecret(cmd *cobra.Command, key job.NewKey, err error) error
 	case b.json:
 		return printJSON(cmd, key)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "key %s of %s, scopes %s; its secret is shown this once:\n", key.ID, key.Tenant, key.Scopes)
-	fmt.Fprintln(cmd.OutOrStdout(), key.Secret)
-	return nil
+	return showSecret(cmd, key.Secret, fmt.Sprintf("key %s of %s, scopes %s; its secret is shown this once:", key.ID, key.Tenant, key.Scopes))
 }
 
 func newKeysRotate(getenv func(string) string) *cobra.Command {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,9 +30,7 @@ func newKeysFirst(getenv func(string) string) *cobra.Command {
 					return key.Write(cmd.Context(), out)
 				}
 				return key.Deliver(cmd.Context(), func(secret string) error {
-					fmt.Fprintln(cmd.ErrOrStderr(), "The operator's key, which is shown this once:")
-					_, err := fmt.Fprintln(cmd.OutOrStdout(), secret)
-					return err
+					return showSecret(cmd, secret, "The operator's key, which is shown this once:")
 				})
 			})
 		},

@@ -73,7 +73,6 @@ func listHooks(cmd *cobra.Command, hooks []job.Hook) error {
 	return nil
 }
 
-// newWebhooksSecret prints a secret alone, so that it can be kept by a redirection.
 func newWebhooksSecret(getenv func(string) string, use, short string, get func(*api.Client, context.Context) (string, error)) *cobra.Command {
 	var c client
 	cmd := &cobra.Command{
@@ -87,8 +86,7 @@ func newWebhooksSecret(getenv func(string) string, use, short string, get func(*
 				case c.json:
 					return printJSON(cmd, map[string]string{"secret": secret})
 				}
-				fmt.Fprintln(cmd.OutOrStdout(), secret)
-				return nil
+				return showSecret(cmd, secret, "")
 			})
 		},
 	}

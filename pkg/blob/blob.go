@@ -8,8 +8,11 @@ package blob
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net/url"
 	"path"
@@ -61,6 +64,42 @@ type Writer interface {
 	io.Writer
 	Commit() (recording.Object, error)
 	Abort() error
+}
+
+// draft is what all writers have of an object that is not there yet.
+type draft struct {
+	ctx   context.Context // of Create: a cancelled creation must not be committed
+	key   string
+	sum   hash.Hash
+	bytes int64
+	ended bool
+}
+
+func newDraft(ctx context.Context, key string) draft {
+	return draft{ctx: ctx, key: key, sum: sha256.New()}
+}
+
+// wrote counts bytes that are kept.
+func (d *draft) wrote(p []byte) {
+	d.sum.Write(p)
+	d.bytes += int64(len(p))
+}
+
+// commit ends a draft by what makes it appear, or else by what gives it up.
+func (d *draft) commit(appear, abort func() error) (recording.Object, error) {
+	if d.ended {
+		return recording.Object{}, errors.New("commit of an ended object")
+	}
+	err := context.Cause(d.ctx)
+	if err == nil {
+		err = appear()
+	}
+	if err != nil {
+		_ = abort() // the failure came first
+		return recording.Object{}, err
+	}
+	d.ended = true
+	return recording.Object{Key: d.key, SHA256: hex.EncodeToString(d.sum.Sum(nil)), Type: TypeOf(d.key), Bytes: d.bytes}, nil
 }
 
 // Open returns the store at an address: file:///absolute/folder or s3://bucket/prefix.

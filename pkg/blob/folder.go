@@ -2,11 +2,8 @@ package blob
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -44,7 +41,7 @@ func (f *Folder) Create(ctx context.Context, key string) (Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create an object: %w", err)
 	}
-	return &folderWriter{ctx: ctx, folder: f, key: key, file: file, sum: sha256.New()}, nil
+	return &folderWriter{draft: newDraft(ctx, key), folder: f, file: file}, nil
 }
 
 // Open implements Store.
@@ -152,39 +149,25 @@ func syncDir(path string) error {
 }
 
 type folderWriter struct {
-	ctx    context.Context // of Create: a cancelled creation must not be committed
+	draft
 	folder *Folder
-	key    string
 	file   *os.File
-	sum    hash.Hash
-	bytes  int64
-	ended  bool
 }
 
 func (w *folderWriter) Write(p []byte) (int, error) {
 	n, err := w.file.Write(p)
-	w.sum.Write(p[:n])
-	w.bytes += int64(n)
+	w.wrote(p[:n])
 	return n, err
 }
 
-func (w *folderWriter) Commit() (recording.Object, error) {
-	if w.ended {
-		return recording.Object{}, errors.New("commit of an ended object")
-	}
-	defer w.Abort() //nolint:errcheck // the failure that is returned comes first
-	if err := context.Cause(w.ctx); err != nil {
-		return recording.Object{}, err
-	}
-	// The bytes reach the disk before the name does, else a crash could leave a name without its bytes.
+func (w *folderWriter) Commit() (recording.Object, error) { return w.commit(w.appear, w.Abort) }
+
+// appear lets the bytes reach the disk before the name does, else a crash could leave a name without its bytes.
+func (w *folderWriter) appear() error {
 	if err := errors.Join(w.file.Chmod(0o444), w.file.Sync(), w.file.Close()); err != nil {
-		return recording.Object{}, fmt.Errorf("write an object: %w", err)
+		return fmt.Errorf("write an object: %w", err)
 	}
-	if err := w.folder.place(w.file.Name(), w.key); err != nil {
-		return recording.Object{}, err
-	}
-	w.ended = true
-	return recording.Object{Key: w.key, SHA256: hex.EncodeToString(w.sum.Sum(nil)), Type: TypeOf(w.key), Bytes: w.bytes}, nil
+	return w.folder.place(w.file.Name(), w.key)
 }
 
 func (w *folderWriter) Abort() error {

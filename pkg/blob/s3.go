@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"net/url"
 	"os"
@@ -67,7 +66,7 @@ func (s *S3) Create(ctx context.Context, key string) (Writer, error) {
 	if err := errors.Join(context.Cause(ctx), CheckKey(key)); err != nil {
 		return nil, err
 	}
-	return &s3Writer{ctx: ctx, store: s, key: key, sum: sha256.New()}, nil
+	return &s3Writer{draft: newDraft(ctx, key), store: s}, nil
 }
 
 // Path implements Store with a copy in dir, which is made once.
@@ -138,15 +137,11 @@ var ofObject = map[string]error{
 
 // s3Writer uploads part by part, and an object that fits into one part in a single request.
 type s3Writer struct {
-	ctx    context.Context // of Create
+	draft
 	store  *S3
-	key    string
 	buffer bytes.Buffer
 	upload *string // of a multipart upload; nil until the first part is full
 	parts  []types.CompletedPart
-	sum    hash.Hash
-	bytes  int64
-	ended  bool
 }
 
 func (w *s3Writer) Write(p []byte) (int, error) {
@@ -154,8 +149,7 @@ func (w *s3Writer) Write(p []byte) (int, error) {
 	for len(p) > 0 {
 		n := min(len(p), PartSize-w.buffer.Len())
 		w.buffer.Write(p[:n])
-		w.sum.Write(p[:n])
-		w.bytes += int64(n)
+		w.wrote(p[:n])
 		written += n
 		p = p[n:]
 		if w.buffer.Len() == PartSize {
@@ -187,22 +181,9 @@ func (w *s3Writer) send() error {
 	return nil
 }
 
-func (w *s3Writer) Commit() (recording.Object, error) {
-	if w.ended {
-		return recording.Object{}, errors.New("commit of an ended object")
-	}
-	defer w.Abort() //nolint:errcheck // the failure that is returned comes first
-	if err := context.Cause(w.ctx); err != nil {
-		return recording.Object{}, err
-	}
-	if err := w.finish(); err != nil {
-		return recording.Object{}, err
-	}
-	w.ended = true
-	return recording.Object{Key: w.key, SHA256: hex.EncodeToString(w.sum.Sum(nil)), Type: TypeOf(w.key), Bytes: w.bytes}, nil
-}
+func (w *s3Writer) Commit() (recording.Object, error) { return w.commit(w.appear, w.Abort) }
 
-func (w *s3Writer) finish() error {
+func (w *s3Writer) appear() error {
 	s := w.store
 	if w.upload == nil {
 		_, err := s.client.PutObject(w.ctx, &s3.PutObjectInput{Bucket: &s.bucket, Key: s.full(w.key), ContentType: aws.String(TypeOf(w.key)), Body: bytes.NewReader(w.buffer.Bytes())})
