@@ -139,7 +139,7 @@ func watchImport(ctx context.Context, cmd *cobra.Command, fleet *api.Client, id 
 		}
 		settled := i.Accepted + i.Refused
 		line := fmt.Sprintf("import %s: %s, %d of %d rows settled", id, wordsOf(i.State), settled, i.Rows)
-		if i.State == job.ImportRunning && i.Reason != nil {
+		if !i.State.Ended() && i.Reason != nil {
 			line += "; " + i.Reason.Sentence
 		}
 		step := fmt.Sprint(i.State, i.Reason, settled*20/max(i.Rows, 1))

@@ -89,6 +89,9 @@ func (in Intake) read(ctx context.Context, o job.OpenImport) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	path, err := in.Objects.Path(ctx, o.Object, dir)
+	if errors.Is(err, blob.ErrNotFound) { // it would hold up all that follow, for ever
+		return in.Record.FailImport(ctx, o.ID, "sheet_gone", "The sheet is not in the fleet's store any more: hand it in again.")
+	}
 	if err != nil {
 		return fmt.Errorf("fetch the sheet: %w", err)
 	}

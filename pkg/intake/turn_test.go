@@ -67,6 +67,58 @@ func TestASourceThatCanNeverBeReadRefusesItsRow(t *testing.T) {
 	})
 }
 
+func TestASheetThatIsGoneHoldsUpNoImportThatFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		defer r.close()
+		r.put("inbox/acme/a.mp4", "a")
+		gone, err := r.s.CreateImport(t.Context(), job.ImportSheet{Tenant: "acme", Name: "gone.csv", Object: "imports/gone/sheet"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := r.hand("target,source\ngood,object:a.mp4\n", "")
+		r.run(r.intake(), 30*time.Second)
+		if i := r.get(gone.ID); i.State != job.ImportFailed || i.Reason == nil || i.Reason.Code != "sheet_gone" {
+			t.Errorf("%+v, %+v", i, i.Reason)
+		}
+		if i := r.get(id); i.State != job.ImportCompleted {
+			t.Errorf("the next one: %+v, %+v", i, i.Reason)
+		}
+	})
+}
+
+// away is a store that cannot be asked for a while.
+type away struct {
+	blob.Store
+	until time.Time
+}
+
+func (a *away) Path(ctx context.Context, key, dir string) (string, error) {
+	if time.Now().Before(a.until) {
+		return "", errors.New("connection refused")
+	}
+	return a.Store.Path(ctx, key, dir)
+}
+
+func TestAnImportWhoseSheetCannotBeFetchedSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		defer r.close()
+		r.put("inbox/acme/a.mp4", "a")
+		id := r.hand("target,source\ngood,object:a.mp4\n", "")
+		in := r.intake()
+		in.Objects = &away{r.objects, time.Now().Add(20 * time.Second)}
+		r.run(in, 10*time.Second)
+		if i := r.get(id); i.State != job.ImportPending || i.Reason == nil || i.Reason.Code != "fault" {
+			t.Errorf("meanwhile: %+v, %+v", i, i.Reason)
+		}
+		r.run(in, 30*time.Second)
+		if i := r.get(id); i.State != job.ImportCompleted || i.Reason != nil {
+			t.Errorf("then: %+v, %+v", i, i.Reason)
+		}
+	})
+}
+
 // strict takes no target that is called bad.
 type strict struct{ *job.Store }
 

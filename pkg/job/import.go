@@ -47,7 +47,7 @@ type Import struct {
 	Tenant    string      `json:"-"`
 	Name      string      `json:"name"` // of the file
 	State     ImportState `json:"state"`
-	Reason    *Reason     `json:"reason,omitempty"` // why it ended so, or what a running one waits for
+	Reason    *Reason     `json:"reason,omitempty"` // why it ended so, or what it waits for
 	Notice    string      `json:"notice,omitempty"` // what of the file was passed over
 	Format    string      `json:"format,omitempty"` // as package sheet names it, once the sheet has been read
 	Rows      int64       `json:"rows"`             // grows until the sheet has been read

@@ -181,7 +181,7 @@ func (s *Store) RefuseRow(ctx context.Context, row RowRef, column int64, kind st
 	})
 }
 
-// ImportWaits says what a running import waits for, until a row is accepted.
+// ImportWaits says what an import that has not ended waits for, until its sheet is read or a row is accepted.
 func (s *Store) ImportWaits(ctx context.Context, id string, why Reason) error {
 	err := s.db.UpdateRelaxed(ctx, "import_waits", func(tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, q("import_waits"), id, why.Code, why.Sentence)

@@ -32,7 +32,7 @@ ON CONFLICT (import, sheet, row_no) DO NOTHING
 UPDATE import SET row_count = row_count + $2, refused = refused + $3 WHERE id = $1
 
 -- name: import_read
-UPDATE import SET state = 'running', format = $2, notice = $3 WHERE id = $1 AND state = 'pending'
+UPDATE import SET state = 'running', format = $2, notice = $3, code = '', sentence = '' WHERE id = $1 AND state = 'pending'
 
 -- name: drop_import_rows
 DELETE FROM import_row WHERE import = $1
@@ -41,7 +41,7 @@ DELETE FROM import_row WHERE import = $1
 UPDATE import SET state = 'failed', code = $2, sentence = $3, row_count = 0, refused = 0, ended_at = now_us() WHERE id = $1 AND state = 'pending'
 
 -- name: import_waits
-UPDATE import SET code = $2, sentence = $3 WHERE id = $1 AND state = 'running' AND code <> $2
+UPDATE import SET code = $2, sentence = $3 WHERE id = $1 AND ended_at = 0 AND code <> $2
 
 -- name: import_rows
 SELECT sheet, row_no, state, input, job, column_no, kind, code, sentence, source, tries FROM import_row
