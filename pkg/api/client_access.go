@@ -14,13 +14,25 @@ import (
 // CreateKey makes a key; its secret is told this once.
 func (c *Client) CreateKey(ctx context.Context, r job.KeyRequest) (job.NewKey, error) {
 	return send[job.NewKey](ctx, c, http.MethodPost, "/v1/keys", KeyOrder{
-		Tenant: r.Tenant, Name: r.Name, Scopes: r.Scopes, PerMinute: r.PerMinute, LifetimeSeconds: int64(r.Lifetime / time.Second),
+		Tenant: r.Tenant, Name: r.Name, Scopes: r.Scopes, PerMinute: r.PerMinute, LifetimeSeconds: wholeSeconds(r.Lifetime),
 	})
 }
 
 // RotateKey makes a key in the place of another, which lives on for the overlap.
 func (c *Client) RotateKey(ctx context.Context, id string, overlap time.Duration) (job.NewKey, error) {
-	return send[job.NewKey](ctx, c, http.MethodPost, "/v1/keys/"+url.PathEscape(id)+"/rotate", Rotation{int64(overlap / time.Second)})
+	return send[job.NewKey](ctx, c, http.MethodPost, "/v1/keys/"+url.PathEscape(id)+"/rotate", Rotation{wholeSeconds(overlap)})
+}
+
+// wholeSeconds rounds away from zero, which has a meaning of its own.
+func wholeSeconds(d time.Duration) int64 {
+	n, rest := int64(d/time.Second), d%time.Second
+	switch {
+	case rest > 0:
+		n++
+	case rest < 0:
+		n--
+	}
+	return n
 }
 
 // RevokeKey ends a key at once.

@@ -43,7 +43,7 @@ func TestListsAreFilteredByTargetStateStageAndTime(t *testing.T) {
 		h.submit("", "new", "x")
 		for query, want := range map[string][]string{
 			"target=old": {"old"}, "state=completed": {"old"}, "state=queued": {"new"}, "stage=ingest": {"new"}, "stage=publish": nil,
-			"since=" + url.QueryEscape(since.Format(time.RFC3339Nano)): {"new"}, "target=old&stage=ingest": nil, "target=new&state=queued&stage=ingest": {"new"}, "stage=ingest&state=failed": nil,
+			"since=" + url.QueryEscape(since.Format(time.RFC3339Nano)): {"new"}, "target=old&stage=ingest": nil, "target=old&since=1950-01-01T00:00:00Z": {"old"}, "target=old&since=9999-12-31T23:59:59-23:59": nil, "target=new&state=queued&stage=ingest": {"new"}, "stage=ingest&state=failed": nil,
 		} {
 			if a := h.json("", "GET", "/v1/jobs?"+query, ""); a.status != 200 || !slices.Equal(a.targets(), want) {
 				t.Errorf("%s = %d %v, want %v", query, a.status, a.text, want)

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	maxReason = 512 // bytes of a person's reason
-	maxActor  = 64  // bytes of a name in the audit
+	maxReason = 512  // bytes of a person's reason
+	maxActor  = 64   // bytes of a name in the audit
+	maxYear   = 9999 // that JSON can tell (RFC 3339)
 )
 
 // ActorHeader names the person behind a call without a key, for the audit.
@@ -163,6 +164,9 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
 	}
 	if order.Reason == "" {
 		return problem(http.StatusBadRequest, "reason", "A pause needs a reason, for those who find the stage paused.")
+	}
+	if order.Until.UTC().Year() > maxYear {
+		return problem(http.StatusBadRequest, "until", "The end of the pause must be in a year of four digits.")
 	}
 	p, err := s.cfg.Operator.Pause(r.Context(), job.PauseEntry{Stage: order.Stage, Reason: order.Reason, Who: actor(r), Until: order.Until})
 	if err != nil {

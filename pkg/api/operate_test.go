@@ -88,6 +88,8 @@ func TestPausesAndGarbageAreOrderedByOperators(t *testing.T) {
 	h.want(404, "unknown_stage", "POST", "/v1/pauses", `{"stage":"nowhere","reason":"x"}`)
 	h.want(400, "reason", "POST", "/v1/pauses", `{"stage":"ingest"}`)
 	h.want(400, "until", "POST", "/v1/pauses", `{"stage":"ingest","reason":"x","until":"2020-01-01T00:00:00Z"}`)
+	h.want(400, "until", "POST", "/v1/pauses", `{"stage":"ingest","reason":"x","until":"9999-12-31T23:59:59-23:59"}`)
+	h.want(200, `"deploy"`, "GET", "/v1/pauses", "")
 	h.want(200, `"was_paused":true`, "DELETE", "/v1/pauses/ingest", "")
 	h.want(404, "unknown_stage", "DELETE", "/v1/pauses/nowhere", "")
 	h.want(200, `"objects":0`, "POST", "/v1/garbage", `{"dry_run":true}`)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagefleet/stagefleet/pkg/api"
 	"github.com/stagefleet/stagefleet/pkg/job"
 )
 
@@ -248,6 +249,21 @@ func TestAKeyIsShownOnceEndsAtOnceAndRotatesWithAnOverlap(t *testing.T) {
 	}
 }
 
+func TestALifetimeOfLessThanASecondIsNotForEver(t *testing.T) {
+	h := newHouse(t, "sqlite")
+	h.json("", "POST", "/v1/accounts", `{"tenant":"acme"}`)
+	client := api.NewClient(h.url)
+	defer client.Close()
+	order := job.KeyRequest{Tenant: "acme", Scopes: job.AllScopes(), Lifetime: -time.Millisecond}
+	if key, err := client.CreateKey(t.Context(), order); err == nil {
+		t.Errorf("below zero: %+v", key.Key)
+	}
+	order.Lifetime = time.Millisecond
+	if key, err := client.CreateKey(t.Context(), order); err != nil || key.ExpiresAt == nil {
+		t.Errorf("above zero: %+v, %v", key.Key, err)
+	}
+}
+
 func TestOperatorsOpenLimitAndCreditAccounts(t *testing.T) {
 	h := newHouse(t, "sqlite")
 	if a := h.json("", "POST", "/v1/accounts", `{"tenant":"acme","max_in_flight":2}`); a.status != 201 || a.body["max_in_flight"] != 2.0 || a.body["unlimited"] != false {
@@ -271,6 +287,7 @@ func TestOperatorsOpenLimitAndCreditAccounts(t *testing.T) {
 		{"GET", "/v1/accounts/acme", "", 200}, {"GET", "/v1/accounts/nobody", "", 404}, {"POST", "/v1/keys/x/rotate", `{"overlap_seconds":-1}`, 422}, {"PATCH", "/v1/accounts/nobody", `{}`, 404}, {"POST", "/v1/accounts/nobody/grants", `{"id":"g","amount":1}`, 404},
 		{"POST", "/v1/keys", `{"tenant":"nobody","scopes":["view"]}`, 404}, {"POST", "/v1/keys", `{"tenant":"acme","scopes":[]}`, 422},
 		{"POST", "/v1/accounts", `{"tenant":"a b"}`, 422}, {"PATCH", "/v1/accounts/acme", `{"daily_cap":-1}`, 422}, {"POST", "/v1/accounts/acme/grants", `{"id":"","amount":1}`, 422},
+		{"POST", "/v1/accounts/acme/grants", `{"id":"g","amount":9223372036854775807}`, 422}, {"POST", "/v1/accounts/acme/grants", `{"id":"g","amount":-9223372036854775808}`, 422},
 		{"GET", "/v1/accounts/acme/entries?limit=x", "", 400}, {"GET", "/v1/accounts/acme/entries?cursor=!", "", 400}, {"GET", "/v1/accounts", "", 200},
 		{"GET", "/v1/account", "", 404}, {"GET", "/v1/account/entries?limit=0", "", 400}, {"GET", "/v1/keys?x=1", "", 400},
 	} {

@@ -189,10 +189,16 @@ func (s *Store) SetLimits(ctx context.Context, a Account, who string) error {
 	})
 }
 
+// maxGrant keeps a balance, which is a sum of grants, within what a database counts.
+const maxGrant = 1_000_000_000_000
+
 // Grant adds to a tenant's balance, or takes from it when amount is negative. The same id grants once; false: it was known.
 func (s *Store) Grant(ctx context.Context, tenant, id string, amount int64, who string) (bool, error) {
 	if !envelope.ValidID(tenant) || !envelope.ValidID(id) {
 		return false, &Invalid{"A grant's tenant and id must be 1 to 64 of a-z, A-Z, 0-9, dot, dash and underscore."}
+	}
+	if amount > maxGrant || amount < -maxGrant {
+		return false, &Invalid{fmt.Sprintf("A grant is at most %d units, to either side.", int64(maxGrant))}
 	}
 	fresh := false
 	err := s.audited(ctx, who, "grant", tenant, id, func(tx *sqldb.Tx) error {

@@ -76,7 +76,7 @@ func (s *Store) Jobs(ctx context.Context, f Filter) ([]Job, string, error) {
 // Since is a bound on them.
 func (f Filter) query() (string, []any) {
 	since := ""
-	if !f.Since.IsZero() {
+	if f.Since.UnixMilli() > 0 { // nothing is older
 		since = envelope.NewID(f.Since)[:timeChars]
 	}
 	args := []any{f.Tenant, f.Cursor, f.Limit + 1, since}
