@@ -151,20 +151,35 @@ func (c *Client) Watch(ctx context.Context, id string, see func(job.Job)) (job.J
 			deadline = time.Now().Add(Patience)
 			see(j)
 		})
-		var refused *Problem
+		wait, again := passing(err)
 		switch {
 		case last.State.Ended():
 			return last, nil
 		case ctx.Err() != nil:
 			return last, context.Cause(ctx)
-		case errors.As(err, &refused) && refused.Status < http.StatusInternalServerError, time.Now().After(deadline):
+		case !again, time.Now().After(deadline):
 			return last, err
 		}
-		link(false)
-		select {
-		case <-ctx.Done():
-		case <-time.After(reconnectWait):
+		if wait == 0 {
+			link(false)
 		}
+		rest(ctx, max(wait, reconnectWait))
+	}
+}
+
+// passing reports whether a call that failed may succeed later, and how long a fleet that refused it wants it to wait.
+func passing(err error) (wait time.Duration, again bool) {
+	refused, ok := errors.AsType[*Problem](err)
+	if !ok {
+		return 0, true
+	}
+	return refused.RetryAfter, refused.Status >= http.StatusInternalServerError || refused.Status == http.StatusTooManyRequests
+}
+
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
 }
 

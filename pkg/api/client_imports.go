@@ -105,10 +105,11 @@ func (c *Client) WatchImport(ctx context.Context, id string, see func(job.Import
 	deadline := time.Now().Add(Patience)
 	for {
 		now, err := c.Import(ctx, id)
+		wait, again := passing(err)
 		switch {
 		case ctx.Err() != nil:
 			return last, context.Cause(ctx)
-		case errors.Is(err, ErrUnreachable) && time.Now().Before(deadline):
+		case err != nil && again && time.Now().Before(deadline):
 		case err != nil:
 			return last, err
 		default:
@@ -120,10 +121,7 @@ func (c *Client) WatchImport(ctx context.Context, id string, see func(job.Import
 				return now, nil
 			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(importEvery):
-		}
+		rest(ctx, max(wait, importEvery))
 	}
 }
 

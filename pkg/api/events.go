@@ -49,26 +49,29 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	s.stream(w, r, watcher, s.event(j))
+	if r.Method != http.MethodHead { // which has no body to wait for
+		s.stream(w, r, watcher, s.event(j))
+	}
 	return nil
 }
 
 // stream writes until the job has ended or somebody is gone.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, watcher *watcher, now event) {
 	control := http.NewResponseController(w)
-	seen := r.Header.Get("Last-Event-ID")
+	seen, told := r.Header.Get("Last-Event-ID"), int64(-1)
 	alive := time.NewTicker(sayAlive)
 	defer alive.Stop()
 	for {
 		var err error
-		if number := strconv.FormatInt(now.seq, 10); number != seen || now.ended {
-			seen = number
+		fresh := now.seq > told // the look may have read before the stream did, and told later
+		if fresh && (strconv.FormatInt(now.seq, 10) != seen || now.ended) {
 			_, err = w.Write(now.text)
 		}
+		told = max(told, now.seq)
 		if err == nil {
 			err = control.Flush()
 		}
-		if err != nil || now.ended {
+		if err != nil || fresh && now.ended {
 			return // gone, or done
 		}
 		select {

@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -145,6 +148,80 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	_, err := b.client.Watch(ctx, "j", func(job.Job) { cancel(enough) })
 	if !errors.Is(err, enough) {
 		t.Errorf("error = %v", err)
+	}
+}
+
+func TestAHeadOfAStreamHasNoEnd(t *testing.T) {
+	b := setup(t)
+	b.set("j", func(*job.Job) {})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for range 2 { // the second goes by the connection of the first
+		request, _ := http.NewRequestWithContext(ctx, http.MethodHead, b.server.URL+"/v1/jobs/j/events", nil)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.Header.Get("Content-Type") != "text/event-stream" {
+			t.Errorf("header %v", response.Header)
+		}
+	}
+}
+
+// late answers the first look at changes with what a job was before it was redriven.
+type late struct {
+	*record
+	looks int
+}
+
+func (l *late) Changes(ctx context.Context, watched []job.Watched, keys []string) (job.Changed, error) {
+	if l.looks++; l.looks == 1 {
+		return job.Changed{Jobs: []job.Job{{ID: "j", Tenant: api.Tenant, Seq: 1, State: job.Failed, Steps: []job.Step{}}}}, nil
+	}
+	l.set("j", func(j *job.Job) { j.State = job.Completed })
+	return l.record.Changes(ctx, watched, keys)
+}
+
+func TestAStreamNeverGoesBack(t *testing.T) {
+	b := setup(t)
+	b.set("j", func(j *job.Job) { j.Seq = 6 })
+	server := httptest.NewServer(api.NewServer(api.Config{Record: &late{record: b.record}, Log: zap.NewNop()}))
+	defer server.Close()
+	client := api.NewClient(server.URL)
+	defer client.Close()
+	var seen []int64
+	if _, err := client.Watch(t.Context(), "j", func(j job.Job) { seen = append(seen, j.Seq) }); err != nil || !slices.Equal(seen, []int64{7, 8}) {
+		t.Errorf("seen %v, %v", seen, err)
+	}
+}
+
+func TestAFleetThatAsksForPatienceIsAskedAgain(t *testing.T) {
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch n := asked.Add(1); {
+		case n == 1:
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+			fmt.Fprint(w, `{"status":429,"code":"rate","detail":"Too often."}`)
+		case n == 2:
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprint(w, `{"status":503,"code":"x","detail":"Not now."}`)
+		case strings.HasSuffix(r.URL.Path, "/events"):
+			fmt.Fprint(w, "data: {\"id\":\"j\",\"seq\":3,\"state\":\"completed\"}\n\n")
+		default:
+			fmt.Fprint(w, `{"id":"i","state":"completed"}`)
+		}
+	}))
+	defer server.Close()
+	client := api.NewClient(server.URL)
+	defer client.Close()
+	if i, err := client.WatchImport(t.Context(), "i", func(job.Import) {}); err != nil || i.State != job.ImportCompleted {
+		t.Errorf("import: %+v, %v", i, err)
+	}
+	asked.Store(0)
+	if j, err := client.Watch(t.Context(), "j", func(job.Job) {}); err != nil || j.State != job.Completed {
+		t.Errorf("job: %+v, %v", j, err)
 	}
 }
 
