@@ -151,7 +151,7 @@ func (s *Server) takeSheet(in *job.ImportSheet, r *http.Request, part *multipart
 			return sheet, problem(http.StatusBadRequest, "two_files", "Send one sheet per request.")
 		}
 		in.Name = sheetName(part.FileName())
-		sheet, err = s.keepSheet(r, part)
+		sheet, err = s.putSheet(r.Context(), part)
 		in.Object = sheet.Key
 		return sheet, err
 	}
@@ -171,21 +171,8 @@ func sheetName(name string) string {
 
 const maxFolder = 4 << 10 // bytes of a path
 
-// keepSheet streams a sheet into the object store, as keep does a recording; one that is too large leaves nothing.
-func (s *Server) keepSheet(r *http.Request, part io.Reader) (recording.Object, error) {
-	folder := "imports/" + strings.ToLower(rand.Text())
-	object, err := s.cfg.Objects.Create(r.Context(), folder+"/sheet")
-	if err != nil {
-		return recording.Object{}, err
-	}
-	defer func() { _ = object.Abort() }()
-	if _, err := io.Copy(object, http.MaxBytesReader(nil, io.NopCloser(part), sheet.MaxBytes)); err != nil {
-		return recording.Object{}, broken(err)
-	}
-	if err := s.cfg.Record.Uploaded(r.Context(), folder); err != nil {
-		return recording.Object{}, err
-	}
-	return object.Commit()
+func (s *Server) putSheet(ctx context.Context, part io.Reader) (recording.Object, error) {
+	return s.put(ctx, "imports/"+strings.ToLower(rand.Text()), "sheet", part, sheet.MaxBytes)
 }
 
 func (s *Server) listImports(w http.ResponseWriter, r *http.Request) error {

@@ -90,36 +90,41 @@ func TestRefusedRowsAreDownloadedMendedAndImportedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"talks.csv": csv, "talks.xlsx": book.String()} {
-		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, true)
-			_ = os.WriteFile(filepath.Join(d.dir, "a.mp4"), []byte("a"), 0o644)
-			i := d.imported(name, text)
-			if i.State != job.ImportPartly || i.Accepted != 1 || i.Refused != 2 || i.Name != name {
-				t.Fatalf("%+v", i)
-			}
-			var refused bytes.Buffer
-			if err := d.client.RefusedSheet(t.Context(), i.ID, &refused); err != nil {
-				t.Fatal(err)
-			}
-			var reasons []string
-			facts, err := sheet.Read(bytes.NewReader(refused.Bytes()), func(r sheet.Row) error {
-				reasons = append(reasons, r.Cells[sheet.Target])
-				return nil
-			})
-			if err != nil || string(facts.Format) != i.Format || strings.Join(reasons, " ") != "=cmd Other" {
-				t.Fatalf("%q: %+v, %v", refused.String(), facts, err)
-			}
-			if facts.Format != sheet.XLSX {
-				if !strings.Contains(refused.String(), "'=cmd;gone.mp4;;;The target is a formula") {
-					t.Errorf("%q", refused.String())
-				}
-				mended := strings.NewReplacer("'=cmd", "Fine", "gone.mp4", "a.mp4", ";x;", ";2;").Replace(refused.String())
-				if again := d.imported("again.csv", mended); again.State != job.ImportCompleted || again.Accepted != 2 {
-					t.Errorf("%+v, %+v", again, again.Reason)
-				}
-			}
-		})
+	onBoth(t, func(t *testing.T, kind string) {
+		for name, text := range map[string]string{"talks.csv": csv, "talks.xlsx": book.String()} {
+			t.Run(name, func(t *testing.T) { mendRefused(t, kind, name, text) })
+		}
+	})
+}
+
+// mendRefused imports a sheet of one good and two bad rows, and of a CSV the bad ones once they are mended.
+func mendRefused(t *testing.T, kind, name, text string) {
+	d := newDeskOn(t, kind, true)
+	_ = os.WriteFile(filepath.Join(d.dir, "a.mp4"), []byte("a"), 0o644)
+	i := d.imported(name, text)
+	if i.State != job.ImportPartly || i.Accepted != 1 || i.Refused != 2 || i.Name != name {
+		t.Fatalf("%+v", i)
+	}
+	var refused bytes.Buffer
+	if err := d.client.RefusedSheet(t.Context(), i.ID, &refused); err != nil {
+		t.Fatal(err)
+	}
+	var reasons []string
+	facts, err := sheet.Read(bytes.NewReader(refused.Bytes()), func(r sheet.Row) error {
+		reasons = append(reasons, r.Cells[sheet.Target])
+		return nil
+	})
+	if err != nil || string(facts.Format) != i.Format || strings.Join(reasons, " ") != "=cmd Other" {
+		t.Fatalf("%q: %+v, %v", refused.String(), facts, err)
+	}
+	if facts.Format != sheet.XLSX {
+		if !strings.Contains(refused.String(), "'=cmd;gone.mp4;;;The target is a formula") {
+			t.Errorf("%q", refused.String())
+		}
+		mended := strings.NewReplacer("'=cmd", "Fine", "gone.mp4", "a.mp4", ";x;", ";2;").Replace(refused.String())
+		if again := d.imported("again.csv", mended); again.State != job.ImportCompleted || again.Accepted != 2 {
+			t.Errorf("%+v, %+v", again, again.Reason)
+		}
 	}
 }
 

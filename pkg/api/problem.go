@@ -50,6 +50,8 @@ func problemOf(err error) *Problem {
 		return problem(http.StatusNotFound, "not_found", "There is no such thing, or it is not yours.")
 	case errors.Is(err, job.ErrOffset):
 		return problem(http.StatusConflict, "offset", "Another request has sent these bytes; ask the upload where it stands.")
+	case errors.Is(err, job.ErrUploadGone):
+		return problem(http.StatusConflict, "upload_gone", "The upload has made another job already, or was removed because none had taken it: send the recording again.")
 	case errors.Is(err, job.ErrEnded):
 		return problem(http.StatusConflict, "ended", "It has ended already.")
 	case errors.Is(err, job.ErrVersionOlder):

@@ -162,24 +162,33 @@ func (s *Server) take(up *upload, r *http.Request, part *multipart.Part) error {
 	return err
 }
 
-// keep streams a file into the object store, in a folder of its own. The record knows of the folder before the object is in
-// it, so that what no job takes is found.
-func (s *Server) keep(ctx context.Context, part io.Reader) (string, recording.Object, error) {
-	folder := uploadFolder(callerOf(ctx).tenant, strings.ToLower(rand.Text()))
-	object, err := s.cfg.Objects.Create(ctx, folder+"/source")
+// keep streams a recording into the object store.
+func (s *Server) keep(ctx context.Context, part io.Reader) (folder string, kept recording.Object, err error) {
+	folder = uploadFolder(callerOf(ctx).tenant, strings.ToLower(rand.Text()))
+	kept, err = s.put(ctx, folder, "source", part, s.cfg.MaxUpload)
+	return folder, kept, err
+}
+
+// put streams a body into the object store, in a folder of its own. The record knows of the folder before the object is in it, so
+// that what nothing takes is found; a body that is too large leaves nothing. What the store cannot do is not the sender's fault.
+func (s *Server) put(ctx context.Context, folder, name string, body io.Reader, most int64) (recording.Object, error) {
+	object, err := s.cfg.Objects.Create(ctx, folder+"/"+name)
 	if err != nil {
-		return "", recording.Object{}, err
+		return recording.Object{}, err
 	}
 	defer func() { _ = object.Abort() }()
-	limited := http.MaxBytesReader(nil, io.NopCloser(part), s.cfg.MaxUpload)
-	if _, err := io.CopyBuffer(struct{ io.Writer }{object}, limited, make([]byte, copyBuffer)); err != nil {
-		return "", recording.Object{}, broken(err)
+	source := &readFailure{Reader: http.MaxBytesReader(nil, io.NopCloser(body), most)}
+	_, err = io.CopyBuffer(struct{ io.Writer }{object}, source, make([]byte, copyBuffer))
+	switch {
+	case source.err != nil:
+		return recording.Object{}, broken(source.err)
+	case err != nil:
+		return recording.Object{}, fmt.Errorf("keep what comes: %w", err)
 	}
 	if err := s.cfg.Record.Uploaded(ctx, folder); err != nil {
-		return "", recording.Object{}, err
+		return recording.Object{}, err
 	}
-	kept, err := object.Commit()
-	return folder, kept, err
+	return object.Commit()
 }
 
 // broken states that a request did not arrive whole.

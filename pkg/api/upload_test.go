@@ -2,12 +2,14 @@ package api_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,6 +19,10 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/stagefleet/stagefleet/pkg/api"
+	"github.com/stagefleet/stagefleet/pkg/blob"
 	"github.com/stagefleet/stagefleet/pkg/job"
 )
 
@@ -115,6 +121,67 @@ func TestUploadsThatCannotBeAreRefusedWithTheBound(t *testing.T) {
 	a := h.ask("", "PUT", at, strings.NewReader("abcd"), "Content-Type", "application/octet-stream")
 	if a.status != 422 || a.body["code"] != "checksum" || h.ask("", "HEAD", at, nil).header.Get("Upload-Offset") != "0" {
 		t.Errorf("other bytes than announced = %d %s", a.status, a.text)
+	}
+}
+
+func TestWhatIsLongerThanAnnouncedIsNotCutOffInSilence(t *testing.T) {
+	h := newHouse(t, "sqlite")
+	for name, body := range map[string]io.Reader{"with a length": strings.NewReader("abcdef"), "without one": struct{ io.Reader }{strings.NewReader("abcdef")}} {
+		at := h.json("", "POST", "/v1/uploads", `{"name":"a","size":4}`).header.Get("Location")
+		a := h.ask("", "PUT", at, body, "Content-Type", "application/octet-stream")
+		if a.status != 400 || a.body["code"] != "long_upload" || a.header.Get("Upload-Offset") != "0" {
+			t.Errorf("%s = %d %v %s", name, a.status, a.header, a.text)
+		}
+		a = h.ask("", "PUT", at, struct{ io.Reader }{strings.NewReader("abcd")}, "Content-Type", "application/octet-stream")
+		if a.status != 200 || a.body["complete"] != true {
+			t.Errorf("%s, then as announced = %d %s", name, a.status, a.text)
+		}
+	}
+	at := h.json("", "POST", "/v1/uploads", `{"name":"a","size":4}`).header.Get("Location")
+	a := h.ask("", "PUT", at, struct{ io.Reader }{strings.NewReader("abc")}, "Content-Type", "application/octet-stream", "Content-Range", "bytes 0-1/4")
+	if a.status != 400 || a.body["code"] != "long_upload" || a.header.Get("Upload-Offset") != "2" {
+		t.Errorf("a range = %d %v %s", a.status, a.header, a.text)
+	}
+}
+
+func TestAnUploadMakesOneJob(t *testing.T) {
+	onBoth(t, func(t *testing.T, kind string) {
+		h := newHouse(t, kind)
+		begun := h.json("", "POST", "/v1/uploads", `{"name":"talk.mp4","size":4}`)
+		h.ask("", "PUT", begun.header.Get("Location"), strings.NewReader("abcd"), "Content-Type", "application/octet-stream")
+		h.want(202, "talk.mp4", "POST", "/v1/jobs", fmt.Sprintf(`{"upload":%q}`, begun.body["id"]))
+		h.want(200, "talk.mp4", "POST", "/v1/jobs", fmt.Sprintf(`{"upload":%q,"version":1}`, begun.body["id"]))
+		h.want(409, "upload_gone", "POST", "/v1/jobs", fmt.Sprintf(`{"upload":%q,"target":"another"}`, begun.body["id"]))
+	})
+}
+
+// full is a store whose disk is.
+type full struct{ blob.Store }
+
+func (f full) Create(ctx context.Context, key string) (blob.Writer, error) {
+	w, err := f.Store.Create(ctx, key)
+	return fullWriter{w}, err
+}
+
+type fullWriter struct{ blob.Writer }
+
+func (fullWriter) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestAFaultOfTheStoreIsNotTheSendersFault(t *testing.T) {
+	b := setup(t)
+	objects, err := blob.NewFolder(b.folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := api.NewServer(api.Config{Record: b.record, Imports: b.record, Objects: full{objects}, MaxUpload: maxUpload, Log: zap.NewNop()})
+	for _, path := range []string{"/v1/jobs", "/v1/imports"} {
+		contentType, body := form(t, field{"file", "a", "source\na.mp4\n"})
+		r := httptest.NewRequest(http.MethodPost, "http://localhost"+path, body)
+		r.Header.Set("Content-Type", contentType)
+		answer := httptest.NewRecorder()
+		if server.ServeHTTP(answer, r); answer.Code != http.StatusInternalServerError {
+			t.Errorf("%s on a full disk = %d %s", path, answer.Code, answer.Body)
+		}
 	}
 }
 

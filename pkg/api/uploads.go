@@ -128,11 +128,33 @@ func (s *Server) fillUpload(w http.ResponseWriter, r *http.Request) error {
 			return problem(http.StatusBadRequest, "broken_upload", "The body ended %d bytes before its range; what came is kept.", left)
 		}
 	}
+	if err := s.noMore(ctx, w, r, &up); err != nil {
+		return err
+	}
 	if up, err = s.whole(ctx, up); err != nil {
 		return err
 	}
 	return tellUpload(w, http.StatusOK, up)
 }
+
+// noMore refuses a body that is longer than its range, which only shows at its end if no length was announced. An upload that would be
+// whole begins anew: what is longer than announced is another recording, and half of it must not pass for it.
+func (s *Server) noMore(ctx context.Context, w http.ResponseWriter, r *http.Request, up *job.Upload) error {
+	if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n == 0 {
+		return nil
+	}
+	if up.Received < up.Size {
+		return errLong
+	}
+	if err := s.cfg.Record.ResetUpload(ctx, up.Tenant, up.ID); err != nil {
+		return err
+	}
+	up.Received = 0
+	offset(w, *up)
+	return errLong
+}
+
+var errLong = problem(http.StatusBadRequest, "long_upload", "The body has more bytes than were announced; begin an upload of the right size, or go on from the header Upload-Offset.")
 
 // keepPiece makes an object of what can be read, and notes it. The error is of the store or the record, not of the reader:
 // a sender that breaks off has still sent what came before.
@@ -240,6 +262,9 @@ func baseName(name string) string {
 // rangeOf reads which bytes of a whole of the given size a request brings.
 func rangeOf(r *http.Request, size int64) (first, length int64, err error) {
 	text := r.Header.Get("Content-Range")
+	if text == "" && r.ContentLength > size {
+		return 0, 0, errLong
+	}
 	if text == "" {
 		return 0, size, nil
 	}
