@@ -47,6 +47,14 @@ func newJobs(getenv func(string) string) *cobra.Command {
 	return cmd
 }
 
+// more says how to see what a list has left out.
+func more(shown int, narrow string) string {
+	if shown < api.MaxPage {
+		return "There are more; --limit shows them."
+	}
+	return "There are more than one list holds; " + narrow + "."
+}
+
 func list(cmd *cobra.Command, page api.Page) error {
 	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "JOB\tTARGET\tVERSION\tSTATE\tSUBMITTED")
@@ -57,7 +65,7 @@ func list(cmd *cobra.Command, page api.Page) error {
 		return fmt.Errorf("print the list: %w", err)
 	}
 	if page.Cursor != "" {
-		fmt.Fprintln(cmd.ErrOrStderr(), "There are more; --limit shows them.")
+		fmt.Fprintln(cmd.ErrOrStderr(), more(len(page.Jobs), "--target and --state choose among them"))
 	}
 	return nil
 }

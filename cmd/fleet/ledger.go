@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,8 +132,11 @@ func withRecord(ctx context.Context, database string, call func(*job.Store) erro
 	return errors.Join(call(store), store.Close())
 }
 
-// isLocal reports whether an address, host:port, is of this machine alone.
+// isLocal reports whether an address, host:port or a URL, is of this machine alone.
 func isLocal(addr string) bool {
+	if u, err := url.Parse(addr); err == nil && u.Host != "" {
+		return api.IsLoopback(u.Hostname())
+	}
 	host, _, err := net.SplitHostPort(addr)
 	return err == nil && api.IsLoopback(host)
 }

@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/stagefleet/stagefleet/pkg/fleet"
 	"github.com/stagefleet/stagefleet/pkg/job"
 )
 
@@ -92,5 +94,23 @@ func TestGrantsCountOnceByTheirNameAndShowWithTheirSum(t *testing.T) {
 	}
 	if code, out, _ := command("accounts", "ls"); code != exitDone || !strings.Contains(out, "acme") {
 		t.Errorf("ls = %d %s", code, out)
+	}
+}
+
+func TestTheLocalFleetsKeyIsSentToThisMachineAlone(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll(defaultState, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(defaultState, fleet.KeyFile), []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for addr, want := range map[string]string{
+		"127.0.0.1:8080": "secret", "localhost:8080": "secret", "[::1]:8080": "secret", "http://127.0.0.1:8080": "secret", "http://localhost": "secret",
+		"fleet.example.org:8080": "", "https://fleet.example.org": "", "http://localhost@fleet.example.org": "", "http://127.0.0.1.example.org": "", "192.0.2.1:80": "",
+	} {
+		if got, err := secretOf(func(string) string { return "" }, "", addr); err != nil || got != want {
+			t.Errorf("to %s: %q, %v", addr, got, err)
+		}
 	}
 }

@@ -85,8 +85,8 @@ func (s *size) check(cmd *cobra.Command) error {
 		return fmt.Errorf("no stage %q in the manifest", s.stage)
 	case min(s.limits.Requests, s.limits.InputTokens, s.limits.OutputTokens) < 0:
 		return errors.New("a limit must be 0 or more; 0 means that there is none")
-	case !(s.forecast.Arrivals >= 0 && s.forecast.PerWorker >= 0) || s.forecast.Workers < 1 || s.forecast.Backlog < 0:
-		return errors.New("--arrivals, --rate and --backlog must be 0 or more, --workers at least 1")
+	case !within(s.forecast.Arrivals) || !within(s.forecast.PerWorker) || s.forecast.Workers < 1 || s.forecast.Backlog < 0:
+		return fmt.Errorf("--arrivals, --rate and --backlog must be 0 or more, the first two at most %d, --workers at least 1", int64(mostPerMinute))
 	case !measures && (limited || !forecasts):
 		return errors.New("nothing to measure: give --csv FILE, or --stage NAME with --database (see: fleet size --help)")
 	case !measures && s.forecast.PerWorker == 0:
@@ -96,6 +96,11 @@ func (s *size) check(cmd *cobra.Command) error {
 	}
 	return nil
 }
+
+// mostPerMinute is more than any fleet takes, and keeps what follows from it a number.
+const mostPerMinute = 1e12
+
+func within(perMinute float64) bool { return perMinute >= 0 && perMinute <= mostPerMinute }
 
 // answer is what the noun tells, in the form of its JSON.
 type answer struct {
