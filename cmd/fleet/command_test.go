@@ -35,12 +35,14 @@ func TestAMistakeInTheCommandLineIsToldWithWhatMendsIt(t *testing.T) {
 		"submit x --target=":               {"--target"},
 		"migrate":                          {"--database", "FLEET_DATABASE_URL"},
 		"serve --env e --objects file:///": {"--database", "FLEET_DATABASE_URL"},
-		"serve --database sqlite:x --objects file:///":                           {"--env", "FLEET_ENV"},
-		"serve --database sqlite:x --env e":                                      {"--objects", "FLEET_BLOB_URL"},
-		"serve --database sqlite:x --env e --objects file:/// --hard-limit some": {"--hard-limit", "FLEET_HARD_LIMIT", "some"},
-		"up --soft-limit 9 --hard-limit 8":                                       {"--soft-limit", "--hard-limit"},
-		"up --lease 1s":                                                          {"--lease 1s"},
-		"up --beat 20s":                                                          {"--beat 20s"},
+		"serve --database sqlite:x --objects file:///":                              {"--env", "FLEET_ENV"},
+		"serve --database sqlite:x --env e":                                         {"--objects", "FLEET_BLOB_URL"},
+		"serve --database sqlite:x --env e --objects file:/// --hard-limit some":    {"--hard-limit", "FLEET_HARD_LIMIT", "some"},
+		"serve --database sqlite:x --env e --objects file:/// --trusted-proxies lb": {"--trusted-proxies", "FLEET_TRUSTED_PROXIES", "lb"},
+		"size --arrivals inf --rate 1":                                              {"--arrivals", "--rate"},
+		"up --soft-limit 9 --hard-limit 8":                                          {"--soft-limit", "--hard-limit"},
+		"up --lease 1s":                                                             {"--lease 1s"},
+		"up --beat 20s":                                                             {"--beat 20s"},
 	} {
 		code, _, stderr := f.command(strings.Fields(line)...)
 		if code != exitUsage || strings.Count(stderr, "\n") != 1 {

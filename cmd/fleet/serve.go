@@ -20,6 +20,7 @@ The schema must be up to date: see fleet migrate.`
 func newServe(getenv func(string) string) *cobra.Command {
 	server := fleet.Remote{Pipeline: workers.Stages}
 	var limits limits
+	var proxies string
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Run the server without workers", Long: serveHelp, Args: usage(cobra.NoArgs),
 		Example: "  fleet serve --env prod --database postgres://fleet@db/fleet --objects s3://bucket/fleet",
@@ -37,6 +38,9 @@ func newServe(getenv func(string) string) *cobra.Command {
 			if server.Providers, err = fleet.ParseProviders(getenv(fleet.EnvProviders)); err != nil {
 				return usageError{err}
 			}
+			if server.Proxies, err = fleet.ParseProxies(proxies); err != nil {
+				return usageError{err}
+			}
 			ctx, _, stop := stopSignals(cmd)
 			defer stop()
 			server.Log = cmd.ErrOrStderr()
@@ -51,6 +55,7 @@ func newServe(getenv func(string) string) *cobra.Command {
 	cmd.Flags().Int64Var(&server.Price, "price", 0, "units that a job costs its account; failed and refused jobs are refunded")
 	databaseFlag(cmd, &server.Database, getenv)
 	limits.flags(cmd, getenv)
+	proxiesFlag(cmd, &proxies, getenv)
 	return cmd
 }
 
@@ -78,6 +83,11 @@ func (l *limits) parse() (fleet.Limits, error) {
 		return fleet.Limits{}, usageError{err}
 	}
 	return parsed, nil
+}
+
+func proxiesFlag(cmd *cobra.Command, proxies *string, getenv func(string) string) {
+	cmd.Flags().StringVar(proxies, "trusted-proxies", getenv(fleet.EnvProxies),
+		"load balancers and other proxies, addresses and networks such as 10.0.0.0/24,192.0.2.7, whose X-Forwarded-For says who a caller is; "+fleet.EnvProxies+" sets the default (nobody)")
 }
 
 func databaseFlag(cmd *cobra.Command, database *string, getenv func(string) string) {

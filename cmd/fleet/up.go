@@ -29,7 +29,7 @@ Lease and beat are a twentieth of production's, so that work of a killed worker 
 
 func newUp(getenv func(string) string) *cobra.Command {
 	local := fleet.Local{}
-	var tasks string
+	var tasks, proxies string
 	var lease, beat time.Duration
 	var limits limits
 	cmd := &cobra.Command{
@@ -51,6 +51,9 @@ func newUp(getenv func(string) string) *cobra.Command {
 			if local.Providers, err = fleet.ParseProviders(getenv(fleet.EnvProviders)); err != nil {
 				return usageError{err}
 			}
+			if local.Proxies, err = fleet.ParseProxies(proxies); err != nil {
+				return usageError{err}
+			}
 			if local.Binaries, err = beside(); err != nil {
 				return err
 			}
@@ -69,6 +72,7 @@ func newUp(getenv func(string) string) *cobra.Command {
 	cmd.Flags().DurationVar(&beat, "beat", 0, "how often a worker renews its lease (default 9s, or three sevenths of --lease)")
 	cmd.Flags().Int64Var(&local.Price, "price", 0, "units that a job costs its account; failed and refused jobs are refunded")
 	limits.flags(cmd, getenv)
+	proxiesFlag(cmd, &proxies, getenv)
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -34,31 +35,33 @@ type gate struct {
 	keys   Keyring
 	locked func() // told, at least once, that there are keys
 
+	proxies proxies
 	guesses *guesses
 
 	mu    sync.Mutex
 	rates map[string]*rate.Limiter // by key identifier; guarded by mu
 }
 
-func newGate(keys Keyring, locked func()) *gate {
-	return &gate{keys: keys, locked: locked, guesses: newGuesses(), rates: map[string]*rate.Limiter{}}
+func newGate(keys Keyring, trusted proxies, locked func()) *gate {
+	return &gate{keys: keys, proxies: trusted, locked: locked, guesses: newGuesses(), rates: map[string]*rate.Limiter{}}
 }
 
 // caller is who makes a request, or the problem that nobody known does.
 func (g *gate) caller(r *http.Request) (caller, error) {
-	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	secret = strings.TrimSpace(secret)
-	if wait := g.guesses.wait(r.RemoteAddr, secret); wait > 0 {
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	secret, ok := strings.TrimSpace(secret), strings.EqualFold(scheme, "Bearer")
+	client, told := g.proxies.clientOf(r)
+	if wait := g.guesses.wait(client, secret); wait > 0 {
 		p := problem(http.StatusTooManyRequests, "guesses", "Too many requests without a valid key have come from this address.")
 		p.RetryAfter = wait
 		return caller{}, p
 	}
 	if !ok {
-		return g.keyless(r)
+		return g.keyless(r, client, told)
 	}
 	key, err := g.keys.CheckKey(r.Context(), secret)
 	if errors.Is(err, job.ErrKey) {
-		g.guesses.wrong(r.RemoteAddr, secret)
+		g.guesses.wrong(client, secret)
 		return caller{}, problem(http.StatusUnauthorized, "key", "%s.", sentence(err))
 	}
 	if err != nil {
@@ -68,17 +71,20 @@ func (g *gate) caller(r *http.Request) (caller, error) {
 	return caller{tenant: key.Tenant, scopes: key.Scopes, key: key.ID}, g.pace(key)
 }
 
-// keyless is a request without a key: the local operator's, until there are keys.
-func (g *gate) keyless(r *http.Request) (caller, error) {
+// keyless is a request without a key: the local operator's, until there are keys, unless a proxy has it from somewhere else.
+func (g *gate) keyless(r *http.Request, client netip.Addr, told bool) (caller, error) {
 	locked, err := g.keys.HasKeys(r.Context())
 	if err != nil {
 		return caller{}, err
+	}
+	if !locked && told && !client.IsLoopback() {
+		return caller{}, errNotLoopback
 	}
 	if !locked {
 		return localOperator, guarded(r)
 	}
 	g.locked()
-	g.guesses.wrong(r.RemoteAddr, "")
+	g.guesses.wrong(client, "")
 	return caller{}, problem(http.StatusUnauthorized, "no_key", "The fleet has keys; send one as Authorization: Bearer KEY.")
 }
 

@@ -50,13 +50,13 @@ func TestATenantHasABoundedNumberOfStreams(t *testing.T) {
 func TestAddressesAndKeysAreRememberedInBoundedMemory(t *testing.T) {
 	g := newGuesses()
 	for i := range 3 * maxGuessers {
-		g.wrong(fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255), "x")
+		g.wrong(addressOf(fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255)), "x")
 		g.right(fmt.Sprint("key ", i))
 	}
 	if len(g.from) > maxGuessers || len(g.good) > maxGuessers {
 		t.Errorf("%d addresses and %d keys are remembered, bound %d", len(g.from), len(g.good), maxGuessers)
 	}
-	if g.wait("10.9.9.9:1", "x") != 0 {
+	if g.wait(addressOf("10.9.9.9:1"), "x") != 0 {
 		t.Error("an address that nobody has seen must wait")
 	}
 }

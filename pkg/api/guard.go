@@ -19,11 +19,13 @@ func Guard(next http.Handler) http.Handler {
 	})
 }
 
+var errNotLoopback = problem(http.StatusForbidden, "not_loopback", "Without keys, the fleet answers only under a loopback address.")
+
 var origins = http.NewCrossOriginProtection()
 
 func guarded(r *http.Request) error {
 	if !IsLoopback((&url.URL{Host: r.Host}).Hostname()) {
-		return problem(http.StatusForbidden, "not_loopback", "Without keys, the fleet answers only under a loopback address.")
+		return errNotLoopback
 	}
 	if origins.Check(r) != nil {
 		return problem(http.StatusForbidden, "cross_origin", "The fleet takes nothing from a page of another origin.")

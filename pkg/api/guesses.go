@@ -29,7 +29,7 @@ func newGuesses() *guesses {
 }
 
 // wait is how long an address must wait before it may try a secret that nobody has used before; 0: it may now.
-func (g *guesses) wait(address, secret string) time.Duration {
+func (g *guesses) wait(address netip.Addr, secret string) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	limiter := g.from[neighbourhood(address)]
@@ -43,7 +43,7 @@ func (g *guesses) wait(address, secret string) time.Duration {
 }
 
 // wrong counts a request without a valid key.
-func (g *guesses) wrong(address, secret string) {
+func (g *guesses) wrong(address netip.Addr, secret string) {
 	from := neighbourhood(address)
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,15 +87,11 @@ func makeRoom[K comparable, V any](m map[K]V, idle func(V) bool) {
 }
 
 // neighbourhood is what one party is taken to have: an IPv4 address, or the /64 of an IPv6 one.
-func neighbourhood(address string) netip.Prefix {
-	to, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	bits, a := 32, to.Addr().Unmap()
-	if a.Is6() {
+func neighbourhood(address netip.Addr) netip.Prefix {
+	bits := 32
+	if address.Is6() {
 		bits = 64
 	}
-	near, _ := a.WithZone("").Prefix(bits) // of a valid address
+	near, _ := address.Prefix(bits) // none of what is no address
 	return near
 }

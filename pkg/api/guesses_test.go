@@ -61,3 +61,13 @@ func TestWhoGuessesKeysMustWaitAndLocksNobodyOut(t *testing.T) {
 		}
 	})
 }
+
+func TestTheSchemeOfAKeyHasNoCase(t *testing.T) {
+	h := newHouse(t, "sqlite")
+	key := h.key("acme", 0, job.ScopeView)
+	for scheme, status := range map[string]int{"Bearer": 200, "bearer": 200, "BEARER ": 200, "Basic": 401} {
+		if a := h.ask("", "GET", "/v1/account", nil, "Authorization", scheme+" "+key); a.status != status {
+			t.Errorf("%s = %d %s", scheme, a.status, a.text)
+		}
+	}
+}

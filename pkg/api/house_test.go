@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -61,6 +62,7 @@ func newHouseOf(t testing.TB, kind string, largest int64) *house {
 		Record: h.store, Imports: h.store, Objects: objects, Operator: &admin.Operator{Stages: houseStages, Record: h.store, Letters: &admin.Sweeper{Record: h.store}, Objects: objects},
 		Place: "file://" + folder, Overview: overview{}, Stages: []string{"ingest", "publish"},
 		First: job.Route{Stage: "ingest", Queue: "q.fifo", DLQ: "dlq.fifo", FIFO: true}, MaxUpload: largest, Price: housePrice, Local: true, Events: h.store, Providers: providers(t),
+		Proxies: []netip.Prefix{netip.MustParsePrefix("10.9.0.0/16"), netip.MustParsePrefix("2001:db8:9::/48")},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 		}), Log: zap.NewNop(),

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -88,7 +89,8 @@ type Config struct {
 	Local   bool
 	Metrics http.Handler
 	Log     *zap.Logger
-	Price   int64 // units that a job costs; zero is free
+	Price   int64          // units that a job costs; zero is free
+	Proxies []netip.Prefix // that are trusted to say for whom they ask, in X-Forwarded-For; empty: nobody is
 	// KeysMade is told, perhaps often, that there are keys, so that callers without one are refused; may be nil.
 	KeysMade func()
 }
@@ -112,7 +114,7 @@ func NewServer(cfg Config) *Server {
 	if cfg.KeysMade == nil {
 		cfg.KeysMade = func() {}
 	}
-	s := &Server{cfg: cfg, gate: newGate(cfg.Record, cfg.KeysMade), stopping: make(chan struct{})}
+	s := &Server{cfg: cfg, gate: newGate(cfg.Record, cfg.Proxies, cfg.KeysMade), stopping: make(chan struct{})}
 	s.watches = newWatches(cfg.Record, s.event)
 	routes := s.routes()
 	s.document = describe(routes)

@@ -2,7 +2,9 @@ package fleet
 
 import (
 	"fmt"
+	"net/netip"
 	"strconv"
+	"strings"
 
 	"github.com/stagefleet/stagefleet/pkg/job"
 )
@@ -39,6 +41,29 @@ func ParseLimits(soft, hard string) (Limits, error) {
 		return Limits{}, fmt.Errorf("--soft-limit (%s) is %s, must be 1 to --hard-limit (%s), %s", EnvSoftLimit, soft, EnvHardLimit, hard)
 	}
 	return l, nil
+}
+
+// EnvProxies is the variable that names the proxies that are trusted.
+const EnvProxies = "FLEET_TRUSTED_PROXIES"
+
+// ParseProxies reads addresses and networks such as "10.0.0.0/24,192.0.2.7". The error names the flag and the variable to mend.
+func ParseProxies(text string) ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for entry := range strings.SplitSeq(text, ",") {
+		if text == "" {
+			break
+		}
+		entry = strings.TrimSpace(entry)
+		network, err := netip.ParsePrefix(entry)
+		if a, single := netip.ParseAddr(entry); single == nil {
+			network, err = netip.PrefixFrom(a.WithZone(""), a.BitLen()), nil
+		}
+		if err != nil || network.Bits() == 0 || network.Addr().Is4In6() {
+			return nil, fmt.Errorf("--trusted-proxies (%s) has %q, must be addresses and networks such as 10.0.0.0/24 with commas between them, and not everybody's", EnvProxies, entry)
+		}
+		all = append(all, network.Masked())
+	}
+	return all, nil
 }
 
 // of sets the limits of a record's options.

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -58,6 +59,21 @@ func TestLimitsThatCannotBeNameFlagAndVariable(t *testing.T) {
 	for _, c := range [][2]string{{"0", "0"}, {"10", "0"}, {"10", "10"}} {
 		if _, err := ParseLimits(c[0], c[1]); err != nil {
 			t.Errorf("soft %q, hard %q: %v", c[0], c[1], err)
+		}
+	}
+}
+
+func TestTrustedProxiesAreAddressesAndNetworks(t *testing.T) {
+	got, err := ParseProxies("10.0.0.7/24, 192.0.2.7,2001:db8::/32")
+	if want := "[10.0.0.0/24 192.0.2.7/32 2001:db8::/32]"; err != nil || fmt.Sprint(got) != want {
+		t.Errorf("%v, %v, want %s", got, err, want)
+	}
+	if got, err := ParseProxies(""); err != nil || len(got) != 0 {
+		t.Errorf("nothing: %v, %v", got, err)
+	}
+	for _, bad := range []string{"10.0.0.0/33", "lb.internal", "10.0.0.1,", "0.0.0.0/0", "::/0", "::ffff:10.0.0.0/104"} {
+		if _, err := ParseProxies(bad); err == nil || !strings.Contains(err.Error(), EnvProxies) {
+			t.Errorf("%q: %v", bad, err)
 		}
 	}
 }

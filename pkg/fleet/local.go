@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -55,6 +56,7 @@ type Local struct {
 	Kill     <-chan struct{} // closed by a person who will not wait for the drain
 
 	Providers map[string][]webhook.Secret // by which providers sign their events; empty: none is accepted
+	Proxies   []netip.Prefix              // that are trusted to say for whom they ask; empty: nobody is
 }
 
 // Run brings the fleet up and keeps it until ctx ends; then workers drain, and the rest stops. It fails with ErrInUse when
@@ -95,7 +97,7 @@ func (l Local) Run(ctx context.Context) (err error) {
 	defer os.Remove(st.path(EndpointFile))
 	server := Server{
 		Pipeline: l.Pipeline, Env: localEnv, Addr: l.Addr, Record: record, Place: st.place(), Queues: sqsclient.New(queues), Metrics: metrics, Log: log,
-		Local: true, Price: l.Price, KeysMade: key.made, Providers: l.Providers, Sweep: localReconcile, Watch: localWatch, Ready: func(addr string) { l.welcome(addr, endpoint, st) },
+		Local: true, Price: l.Price, KeysMade: key.made, Providers: l.Providers, Proxies: l.Proxies, Sweep: localReconcile, Watch: localWatch, Ready: func(addr string) { l.welcome(addr, endpoint, st) },
 	}
 	if err := admin.CreateQueues(ctx, sqsclient.New(queues), l.Pipeline, localEnv); err != nil {
 		return err

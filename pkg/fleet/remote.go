@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -38,6 +39,7 @@ type Remote struct {
 	Ready    func(addr string)
 
 	Providers map[string][]webhook.Secret // by which providers sign their events; empty: none is accepted
+	Proxies   []netip.Prefix              // that are trusted to say for whom they ask; empty: nobody is
 }
 
 // Run serves until ctx ends. Queues are found by the AWS configuration of the environment.
@@ -69,6 +71,6 @@ func (r Remote) Run(ctx context.Context) (err error) {
 	}
 	return Serve(ctx, Server{
 		Pipeline: r.Pipeline, Env: r.Env, Addr: r.Addr, Record: record, Crew: record, Place: r.Place, Queues: sqs.NewFromConfig(cfg),
-		Metrics: metrics, Log: log, Sweep: remoteSweep, Watch: remoteWatch, Ready: r.Ready, Price: r.Price, Providers: r.Providers,
+		Metrics: metrics, Log: log, Sweep: remoteSweep, Watch: remoteWatch, Ready: r.Ready, Price: r.Price, Providers: r.Providers, Proxies: r.Proxies,
 	})
 }

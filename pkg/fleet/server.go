@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -58,6 +59,7 @@ type Server struct {
 	Ready func(addr string) // called once, when the API answers
 
 	Providers map[string][]webhook.Secret // by which providers sign their events; empty: none is accepted
+	Proxies   []netip.Prefix              // that are trusted to say for whom they ask; empty: nobody is
 	Price     int64                       // units that a job costs; zero is free
 	KeysMade  func()                      // told, perhaps often, that there are API keys; may be nil
 }
@@ -197,7 +199,7 @@ func (s Server) front(ctx context.Context) (*api.Server, *admin.Admin, *admin.Op
 		Record: s.Record, Imports: s.Record, Local: s.Local, Events: s.Record, Providers: s.Providers,
 		Objects: objects, Place: s.Place, Overview: overview, Operator: operator,
 		First: job.Route(first), MaxUpload: entry.Profile.MaxInput, Metrics: telemetry.Handler(s.Metrics), Log: s.Log,
-		Stages: names, Price: s.Price, KeysMade: s.KeysMade,
+		Stages: names, Price: s.Price, KeysMade: s.KeysMade, Proxies: s.Proxies,
 	}), overview, operator, nil
 }
 

@@ -43,6 +43,7 @@ var All = []Setting{
 	{Name: "FLEET_SOFT_LIMIT", Readers: []Reader{Server}, Meaning: "with so many jobs in flight, further ones wait for capacity; 0: no limit", Default: "10000"},
 	{Name: "FLEET_HARD_LIMIT", Readers: []Reader{Server}, Meaning: "with so many, waiting ones included, further ones are refused; 0: no limit", Default: "100000"},
 	{Name: "FLEET_PROVIDER_SECRETS", Readers: []Reader{Server}, Meaning: "secrets by which providers sign their events, provider=whsec_... and commas between them", Default: "no provider's event is accepted", Secret: true},
+	{Name: "FLEET_TRUSTED_PROXIES", Readers: []Reader{Server}, Meaning: "addresses and networks of proxies whose X-Forwarded-For says who a caller is, as for the limit on wrong keys; commas between them", Default: "nobody is trusted"},
 	{Name: "FLEET_STAGE", Readers: []Reader{Worker}, Meaning: "the stage's settings, JSON made from the manifest"},
 	{Name: "FLEET_STAGE_HASH", Readers: []Reader{Worker}, Meaning: "their checksum"},
 	{Name: "FLEET_SWITCH_PARAMETER", Readers: []Reader{Worker}, Meaning: "name of the SSM parameter of the kill switch", Default: "no kill switch"},
