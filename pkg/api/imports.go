@@ -262,7 +262,7 @@ func rowOf(row job.ImportRow) ImportRow {
 }
 
 // refusedSheet streams the refused rows. What breaks off after the first byte breaks the connection, so that half a sheet is not
-// taken for a whole one.
+// taken for a whole one; before it, it is told as anything else is.
 func (s *Server) refusedSheet(w http.ResponseWriter, r *http.Request) error {
 	tenant := callerOf(r.Context()).tenant
 	i, err := s.cfg.Imports.Import(r.Context(), tenant, r.PathValue("id"))
@@ -275,13 +275,29 @@ func (s *Server) refusedSheet(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", media)
 	w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=refused-%s.%s", i.ID, ending))
-	err = sheet.Write(w, format, func(add func([]string, string) error) error {
+	out := &begun{Writer: w}
+	err = sheet.Write(out, format, func(add func([]string, string) error) error {
 		return s.eachRefused(r.Context(), tenant, i.ID, add)
 	})
-	if err != nil {
+	switch {
+	case err == nil:
+		return nil
+	case out.yes:
 		panic(http.ErrAbortHandler)
 	}
-	return nil
+	w.Header().Del("Content-Disposition")
+	return err
+}
+
+// begun knows whether anything has been written.
+type begun struct {
+	io.Writer
+	yes bool
+}
+
+func (b *begun) Write(p []byte) (int, error) {
+	b.yes = true
+	return b.Writer.Write(p)
 }
 
 func (s *Server) eachRefused(ctx context.Context, tenant, id string, add func([]string, string) error) error {

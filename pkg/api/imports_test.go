@@ -128,6 +128,30 @@ func mendRefused(t *testing.T, kind, name, text string) {
 	}
 }
 
+// rowless is a record that cannot tell the rows of an import.
+type rowless struct{ *job.Store }
+
+func (rowless) ImportRows(context.Context, string, job.RowRef, bool, int) ([]job.ImportRow, error) {
+	return nil, errors.New("the record is ill")
+}
+
+func TestARefusedSheetThatCannotBeginIsAProblem(t *testing.T) {
+	d := newDesk(t, true)
+	for _, name := range []string{"t.csv", "t.xlsx"} {
+		text := "source\n,\n"
+		if name == "t.xlsx" {
+			text = spreadsheet(t, [][]any{{"source", "title"}, {"", "x"}}, nil)
+		}
+		i := d.imported(name, text)
+		server := api.NewServer(api.Config{Record: d.s, Imports: rowless{d.s}, Log: zap.NewNop()})
+		answer := httptest.NewRecorder()
+		server.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost/v1/imports/"+i.ID+"/refused", nil))
+		if answer.Code != 500 || answer.Header().Get("Content-Type") != "application/problem+json" || answer.Header().Get("Content-Disposition") != "" {
+			t.Errorf("%s: %d %v %s", name, answer.Code, answer.Header(), answer.Body)
+		}
+	}
+}
+
 func TestRowsOfAnImportArePagedWithSheetColumnAndKind(t *testing.T) {
 	d := newDesk(t, true)
 	i := d.imported("t.csv", "source,version\ngone.mp4,2024-01-05\ngone.mp4,\n,3\n")

@@ -33,8 +33,8 @@ func Write(to io.Writer, format Format, rows func(add func(cells []string, reaso
 		}
 		return w.Write(append(line, safe(why)))
 	})
-	w.Flush()
-	if err == nil {
+	if err == nil { // else what is buffered would pass for a sheet
+		w.Flush()
 		err = w.Error()
 	}
 	if err != nil {
