@@ -24,8 +24,14 @@ func (s *S3) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, s.failed("open", key, err)
 	}
-	return &s3Content{ctx: ctx, store: s, key: key, size: aws.ToInt64(out.ContentLength), etag: out.ETag, body: out.Body}, nil
+	if out.ContentLength == nil {
+		return nil, errors.Join(errLength, out.Body.Close())
+	}
+	return &s3Content{ctx: ctx, store: s, key: key, size: *out.ContentLength, etag: out.ETag, body: out.Body}, nil
 }
+
+// errLength is of a store that is not S3's, or of something between: an object without a length would pass for an empty one.
+var errLength = errors.New("open an object: the store does not say how long it is")
 
 // Content implements Store: it asks for the object's size, and for bytes at the first read after a seek.
 func (s *S3) Content(ctx context.Context, key string) (io.ReadSeekCloser, error) {
@@ -39,7 +45,10 @@ func (s *S3) Content(ctx context.Context, key string) (io.ReadSeekCloser, error)
 	if err != nil {
 		return nil, s.failed("look up", key, err)
 	}
-	return &s3Content{ctx: ctx, store: s, key: key, size: aws.ToInt64(head.ContentLength), etag: head.ETag}, nil
+	if head.ContentLength == nil {
+		return nil, errLength
+	}
+	return &s3Content{ctx: ctx, store: s, key: key, size: *head.ContentLength, etag: head.ETag}, nil
 }
 
 // s3Content reads an object from any place on. All of its bytes are of the object that was there at the beginning: every later

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -177,6 +178,26 @@ func TestAStoreThatIgnoresRangesIsNotBelieved(t *testing.T) {
 	}
 	if n, err := c.Read(make([]byte, 10)); n != 0 || err == nil {
 		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
+func TestAnObjectWhoseLengthIsNotToldDoesNotPassForAnEmptyOne(t *testing.T) {
+	b := newBucket(t)
+	s := inBucket(t, b, "")
+	put(t, s, "k", random(1000))
+	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.(http.Flusher).Flush() // what follows is sent in chunks
+		b.ServeHTTP(w, r)
+	}))
+	defer between.Close()
+	s.client = s3.New(s.client.Options(), func(o *s3.Options) { o.BaseEndpoint = &between.URL })
+	if body, err := s.Open(t.Context(), "k"); err == nil {
+		got, err := io.ReadAll(body)
+		t.Errorf("opened: %d bytes, %v", len(got), err)
+	}
+	if body, err := s.Content(t.Context(), "k"); err == nil {
+		got, err := io.ReadAll(body)
+		t.Errorf("content: %d bytes, %v", len(got), err)
 	}
 }
 
