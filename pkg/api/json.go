@@ -23,7 +23,7 @@ func readJSON[T any](r *http.Request) (T, error) {
 
 // readBody decodes a small JSON body. What the type does not have is refused, so that a misspelt field is not taken for none.
 func readBody(r *http.Request, into any) error {
-	raw, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxJSON))
+	raw, err := small(nil, r, maxJSON)
 	if err == nil {
 		err = decode(raw, into)
 	}

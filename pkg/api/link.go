@@ -38,6 +38,26 @@ func (u *unstalled) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// small reads a body that nobody needs long to send: one that keeps dripping would hold its connection, and what has come of it, for
+// as long as its sender likes.
+func small(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	return io.ReadAll(http.MaxBytesReader(w, io.NopCloser(&brief{r.Body, time.Now().Add(stallTimeout)}), most))
+}
+
+type brief struct {
+	io.Reader
+	until time.Time
+}
+
+var errSlow = errors.New("the body takes too long")
+
+func (b *brief) Read(p []byte) (int, error) {
+	if time.Now().After(b.until) {
+		return 0, errSlow
+	}
+	return b.Reader.Read(p)
+}
+
 // unstalledWriter is an answer.
 type unstalledWriter struct {
 	http.ResponseWriter

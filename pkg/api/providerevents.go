@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 	"unicode/utf8"
@@ -59,7 +58,7 @@ var errNotAccepted = problem(http.StatusUnauthorized, "event", "The event is not
 // providerEvent stores an event before it acknowledges it. One whose effect nobody awaits yet is kept for whoever will; one
 // that names none is kept for people.
 func (s *Server) providerEvent(w http.ResponseWriter, r *http.Request) error {
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxEvent))
+	raw, err := small(w, r, maxEvent)
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
 		return problem(http.StatusRequestEntityTooLarge, "event_too_large", "An event has at most %d bytes.", maxEvent)

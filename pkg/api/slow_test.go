@@ -184,6 +184,27 @@ func TestWhoSendsNoBodyIsCutOffByEveryOperation(t *testing.T) {
 	})
 }
 
+func TestWhoDripsASmallBodyIsCutOff(t *testing.T) {
+	bubble(t, memory(), func(t *testing.T, p *pipes) {
+		for _, line := range []string{"POST /v1/quotes", "POST /v1/provider-events/speech"} {
+			conn, answer := p.call(t, line+" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
+			begin, ended := time.Now(), make(chan struct{})
+			go func() {
+				defer close(ended)
+				for err := error(nil); err == nil; _, err = io.WriteString(conn, " ") {
+					<-time.After(25 * time.Second)
+				}
+			}()
+			status, _ := answer.ReadString('\n')
+			if took := time.Since(begin); took > 2*time.Minute || !strings.HasPrefix(status, "HTTP/1.1 4") {
+				t.Errorf("%s: %q after %v", line, status, took)
+			}
+			conn.Close()
+			<-ended
+		}
+	})
+}
+
 func TestAnOperationThatTakesLongIsNotTakenForAnAbandonedOne(t *testing.T) {
 	u := memory()
 	u.submitting = 5 * time.Minute
