@@ -178,12 +178,12 @@ func (d *desk) local(ctx context.Context, o job.OpenImport, name string, r sheet
 	case info.Size() > d.MaxInput:
 		return recording.Object{}, tooLarge(r, d.MaxInput)
 	}
-	return d.copied(ctx, o, file)
+	return d.copied(ctx, o, file, r)
 }
 
 // copied keeps a file in a folder of its own, of which the record knows before the object is in it, so that what no job takes is
 // found.
-func (d *desk) copied(ctx context.Context, o job.OpenImport, file io.Reader) (recording.Object, error) {
+func (d *desk) copied(ctx context.Context, o job.OpenImport, file io.Reader, r sheet.Row) (recording.Object, error) {
 	select {
 	case d.copies <- struct{}{}:
 		defer func() { <-d.copies }()
@@ -196,8 +196,11 @@ func (d *desk) copied(ctx context.Context, o job.OpenImport, file io.Reader) (re
 		return recording.Object{}, fmt.Errorf("keep a source: %w", err)
 	}
 	defer func() { _ = object.Abort() }()
-	if _, err := io.Copy(object, io.LimitReader(file, d.MaxInput)); err != nil {
+	switch n, err := io.Copy(object, io.LimitReader(file, d.MaxInput+1)); {
+	case err != nil:
 		return recording.Object{}, fmt.Errorf("keep a source: %w", err)
+	case n > d.MaxInput: // it has grown
+		return recording.Object{}, tooLarge(r, d.MaxInput)
 	}
 	if err := d.Record.Copied(ctx, folder, o.ID); err != nil {
 		return recording.Object{}, err

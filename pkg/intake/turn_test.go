@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -115,6 +117,45 @@ func TestAnImportWhoseSheetCannotBeFetchedSaysSo(t *testing.T) {
 		r.run(in, 30*time.Second)
 		if i := r.get(id); i.State != job.ImportCompleted || i.Reason != nil {
 			t.Errorf("then: %+v, %+v", i, i.Reason)
+		}
+	})
+}
+
+// growing is a store during whose writing a file grows.
+type growing struct {
+	blob.Store
+	file string
+}
+
+func (g growing) Create(ctx context.Context, key string) (blob.Writer, error) {
+	w, err := g.Store.Create(ctx, key)
+	return growingWriter{w, g.file}, err
+}
+
+type growingWriter struct {
+	blob.Writer
+	file string
+}
+
+func (g growingWriter) Write(p []byte) (int, error) {
+	n, err := g.Writer.Write(p)
+	return n, errors.Join(err, os.WriteFile(g.file, make([]byte, 2<<20), 0o600))
+}
+
+func TestAFileThatGrowsBeyondTheLimitIsNotCutOffInSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		defer r.close()
+		file := filepath.Join(r.dir, "a.mp4")
+		if err := os.WriteFile(file, make([]byte, 1<<19), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		id := r.hand("source\na.mp4\n", r.dir)
+		in := r.intake()
+		in.Objects = growing{r.objects, file}
+		r.run(in, 30*time.Second)
+		if got := r.rows(id); !reflect.DeepEqual(got, []string{"2 refused too_large 2 text"}) {
+			t.Errorf("%v", got)
 		}
 	})
 }
