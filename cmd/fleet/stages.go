@@ -33,12 +33,20 @@ func newStages(getenv func(string) string) *cobra.Command {
 				}
 				table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 				fmt.Fprintln(table, "STAGE\tWAITING\tIN FLIGHT\tDELAYED\tRETRYING\tDLQ\tOLDEST\tWORKERS\tBUSY\tBREAKER\tPAUSED\tALARMS")
+				uncounted := ""
 				for _, s := range stages {
+					if s.Uncounted != "" {
+						uncounted += fmt.Sprintf("%s: not all of its messages could be counted: %s\n", s.Name, s.Uncounted)
+					}
 					age := time.Duration(s.OldestAgeSeconds * float64(time.Second)).Round(time.Second)
 					fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%v\t%d\t%d/%d\t%s\t%s\t%s\n", s.Name, s.Visible, s.InFlight, s.Delayed, s.Retrying, s.DLQ,
 						age, s.Workers, s.Busy, s.Slots, s.Breaker, map[bool]string{true: "yes", false: "no"}[s.Paused], alarmsOf(s))
 				}
-				return table.Flush()
+				if err := table.Flush(); err != nil {
+					return err
+				}
+				_, err = fmt.Fprint(cmd.OutOrStdout(), uncounted)
+				return err
 			})
 		},
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -49,9 +50,10 @@ type Stage struct {
 	Visible          int64   `json:"visible"`
 	InFlight         int64   `json:"in_flight"`
 	Delayed          int64   `json:"delayed"`
-	Retrying         int64   `json:"retrying"`           // of those in flight or delayed: steps that wait for the time of their next try
-	DLQ              int64   `json:"dlq"`                // messages in the dead-letter queue, whatever their state
-	OldestAgeSeconds float64 `json:"oldest_age_seconds"` // of the oldest step that could run and does not; 0 without any
+	Retrying         int64   `json:"retrying"`            // of those in flight or delayed: steps that wait for the time of their next try
+	DLQ              int64   `json:"dlq"`                 // messages in the dead-letter queue, whatever their state
+	Uncounted        string  `json:"uncounted,omitempty"` // why a queue of it could not be counted; its counts then say nothing
+	OldestAgeSeconds float64 `json:"oldest_age_seconds"`  // of the oldest step that could run and does not; 0 without any
 	Paused           bool    `json:"paused"`
 	Breaker          string  `json:"breaker"` // the worst of its workers: closed, half_open or open
 	Workers          int     `json:"workers"`
@@ -107,7 +109,7 @@ func count(ctx context.Context, queues Queues, queue string) (visible, inFlight,
 	return counts[0], counts[1], counts[2], nil
 }
 
-// Stages returns every stage in the order of the work.
+// Stages returns every stage in the order of the work. A queue that cannot be counted is told of its stage and hides no other.
 func (a *Admin) Stages(ctx context.Context) ([]Stage, error) {
 	list, _, err := a.look(ctx)
 	for i := range list {
@@ -125,20 +127,27 @@ func (a *Admin) look(ctx context.Context) ([]Stage, []job.WorkerStatus, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	counts, ctx := errgroup.WithContext(ctx)
+	var counts errgroup.Group
 	counts.SetLimit(parallel)
 	for i, s := range a.stages {
-		counts.Go(func() (err error) {
-			list[i].Visible, list[i].InFlight, list[i].Delayed, err = a.Count(ctx, s.QueueName(a.env))
-			return err
-		})
 		counts.Go(func() error {
-			visible, inFlight, delayed, err := a.Count(ctx, s.DLQName(a.env))
-			list[i].DLQ = visible + inFlight + delayed
-			return err
+			a.count(ctx, s, &list[i])
+			return nil
 		})
 	}
-	return list, workers, counts.Wait()
+	_ = counts.Wait() // none fails
+	return list, workers, ctx.Err()
+}
+
+// count adds what is in the queues of a stage.
+func (a *Admin) count(ctx context.Context, s stage.Stage, to *Stage) {
+	var err error
+	to.Visible, to.InFlight, to.Delayed, err = a.Count(ctx, s.QueueName(a.env))
+	visible, inFlight, delayed, dlq := a.Count(ctx, s.DLQName(a.env))
+	to.DLQ = visible + inFlight + delayed
+	if err := errors.Join(err, dlq); err != nil {
+		to.Uncounted = strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
 }
 
 // fromRecord adds what workers and operators have said of the stages, and returns the workers.

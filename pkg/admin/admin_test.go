@@ -160,6 +160,35 @@ func TestARecordThatFailsFailsTheOverview(t *testing.T) {
 	}
 }
 
+func remove(t *testing.T, client *sqs.Client, queue string) {
+	t.Helper()
+	url, err := client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &queue})
+	if err == nil {
+		_, err = client.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: url.QueueUrl})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAQueueThatCannotBeCountedIsToldAndHidesNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, client := setup(t, &record{})
+		send(t, client, "stagefleet-test-clip", sqs.SendMessageInput{})
+		remove(t, client, "stagefleet-test-ingest.fifo")
+		stages, err := a.Stages(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := stages[0]; !strings.Contains(s.Uncounted, "stagefleet-test-ingest.fifo") {
+			t.Errorf("ingest: %+v", s)
+		}
+		if s := stages[1]; s.Visible != 1 || s.Uncounted != "" {
+			t.Errorf("clip: %+v", s)
+		}
+	})
+}
+
 func TestQueuesThatExistKeepTheirMessagesAndGetNewAttributes(t *testing.T) {
 	a, client := setup(t, &record{})
 	send(t, client, "stagefleet-test-clip", sqs.SendMessageInput{})

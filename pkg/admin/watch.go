@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -43,8 +44,8 @@ type counted struct {
 const forget = time.Hour
 
 // Watch looks at the fleet every so often until ctx ends, so that Stages can tell which alarms ring. What rings for a stage,
-// or for "server", is told to changed whenever it differs from before. A look that fails is given to failed; the alarms stay
-// as they were.
+// or for "server", is told to changed whenever it differs from before. A look that fails is given to failed, and so is a queue
+// that cannot be counted; the alarms stay as they were.
 func (a *Admin) Watch(ctx context.Context, every time.Duration, changed func(of string, ring []string), failed func(error)) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -52,6 +53,11 @@ func (a *Admin) Watch(ctx context.Context, every time.Duration, changed func(of 
 		if seen, err := a.sight(ctx); err == nil {
 			for of, ring := range a.observe(seen) {
 				changed(of, ring)
+			}
+			for _, s := range seen.stages {
+				if s.Uncounted != "" {
+					failed(fmt.Errorf("look at stage %s: %s", s.Name, s.Uncounted))
+				}
 			}
 		} else if ctx.Err() == nil {
 			failed(err)
@@ -102,11 +108,28 @@ func (a *Admin) observe(seen sighting) (changed map[string][]string) {
 		if values[stage.SignalFinished] == 0 && values[stage.SignalPaused] == 0 {
 			values[stage.SignalStalled] = float64(s.Visible)
 		}
+		if s.Uncounted != "" {
+			a.watch.asBefore(s.Name, values)
+		}
 		note(s.Name, of.Horizon(), values, of.Firing)
 	}
 	note(server, stage.ServerHorizon(), map[stage.Signal]float64{stage.SignalOutbox: seen.lag.Seconds()}, stage.ServerFiring)
 	a.watch.last = seen
 	return changed
+}
+
+// asBefore takes what queues tell from the last sample of a stage: one that cannot be counted is not empty.
+func (w *watch) asBefore(name string, values map[stage.Signal]float64) {
+	var last map[stage.Signal]float64
+	if samples := w.samples[name]; len(samples) > 0 {
+		last = samples[len(samples)-1].Values
+	}
+	for _, signal := range []stage.Signal{stage.SignalDLQ, stage.SignalWaiting, stage.SignalStalled} {
+		delete(values, signal)
+		if value, known := last[signal]; known {
+			values[signal] = value
+		}
+	}
 }
 
 // signals are what queues and record say of a stage.
@@ -182,10 +205,12 @@ func (a *Admin) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	for _, s := range a.watch.last.stages {
-		gauge(messagesDesc, float64(s.Visible), s.Name, "visible")
-		gauge(messagesDesc, float64(s.InFlight), s.Name, "in_flight")
-		gauge(messagesDesc, float64(s.Delayed), s.Name, "delayed")
-		gauge(messagesDesc, float64(s.DLQ), s.Name, "dead")
+		if s.Uncounted == "" {
+			gauge(messagesDesc, float64(s.Visible), s.Name, "visible")
+			gauge(messagesDesc, float64(s.InFlight), s.Name, "in_flight")
+			gauge(messagesDesc, float64(s.Delayed), s.Name, "delayed")
+			gauge(messagesDesc, float64(s.DLQ), s.Name, "dead")
+		}
 		gauge(ageDesc, s.OldestAgeSeconds, s.Name)
 		gauge(deadDesc, a.watch.last.dead[s.Name].Seconds(), s.Name)
 		gauge(workersDesc, float64(s.Workers), s.Name)

@@ -335,6 +335,26 @@ func TestALookThatFailsLeavesTheAlarmsAndIsTold(t *testing.T) {
 	})
 }
 
+func TestAQueueThatCannotBeCountedLeavesItsAlarmsAndKeepsNoOtherFromRinging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watchFleet(t, time.Minute)
+		defer w.end()
+		w.spoil(t, stage.SignalDLQ)
+		pass(time.Minute)
+		remove(t, w.client, pipeline[0].DLQName(env))
+		once(t, w, pipeline[1].DLQName(env), 1)
+		pass(10 * time.Minute)
+		for _, name := range []string{"clip", "ingest"} {
+			if !slices.Contains(w.rings[name], stage.AlarmDLQ) {
+				t.Errorf("of %s ring %v", name, w.rings[name])
+			}
+		}
+		if w.failed == nil || !strings.Contains(w.failed.Error(), pipeline[0].DLQName(env)) {
+			t.Errorf("told %v", w.failed)
+		}
+	})
+}
+
 func TestMetricsAreThoseOfTheLastLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watchFleet(t, time.Minute)
