@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/control"
+	"github.com/stagefleet/stagefleet/pkg/fleet"
 	"github.com/stagefleet/stagefleet/pkg/stage"
 	"github.com/stagefleet/stagefleet/pkg/worker"
 )
@@ -72,7 +73,8 @@ func (c *checker) container(d Map) {
 		c.healthy(d, "/app/fleet", 10)
 		c.is("server-command", d, List{"serve", "--addr", "0.0.0.0:8080"}, "Command")
 		c.is("server-command", d, List{Map{{"ContainerPort", apiPort}}}, "PortMappings")
-		c.variables(d, map[string]any{stage.EnvName: c.env, worker.EnvBlob: c.objectStore(), worker.EnvMetrics: worker.MetricsEMF, "AWS_REGION": Ref("AWS::Region")})
+		c.variables(d, map[string]any{stage.EnvName: c.env, worker.EnvBlob: c.objectStore(), worker.EnvMetrics: worker.MetricsEMF,
+			fleet.EnvProxies: Ref("TrustedProxies"), "AWS_REGION": Ref("AWS::Region")})
 	}
 	if c.template.Name == migration {
 		c.is("server-command", d, List{"migrate"}, "Command")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stagefleet/stagefleet/pkg/fleet"
 	"github.com/stagefleet/stagefleet/pkg/stage"
 	"github.com/stagefleet/stagefleet/pkg/worker"
 )
@@ -27,7 +28,8 @@ func (p plan) server() (Template, error) {
 		Parameters: append(parametersOf(),
 			text("Certificate", "ARN of a certificate for the load balancer; empty: no load balancer, the API is for the VPC alone."),
 			parameter("Vpc", "AWS::EC2::VPC::Id", "The VPC.", nil),
-			parameter("LoadBalancerSecurityGroup", "AWS::EC2::SecurityGroup::Id", "The load balancer's security group, an output of the shared stack.", nil)),
+			parameter("LoadBalancerSecurityGroup", "AWS::EC2::SecurityGroup::Id", "The load balancer's security group, an output of the shared stack.", nil),
+			text("TrustedProxies", "Networks of the load balancer, the CIDR blocks of its subnets, comma-separated; empty: all its callers count as one for the limit on wrong keys.")),
 		Conditions: Map{given("Certificate")},
 		Resources: []Resource{
 			logGroup(Sub(LogGroup(p.env, server)), p.tags(server)), p.executionRole(server, c.secrets), p.serverRole(), c.taskDefinition(),
@@ -69,6 +71,7 @@ func (p plan) serverContainer() container {
 			{stage.EnvName, p.env},
 			{worker.EnvBlob, Sub("s3://" + string(p.bucket()) + "/" + ObjectPrefix)},
 			{worker.EnvMetrics, worker.MetricsEMF},
+			{fleet.EnvProxies, Ref("TrustedProxies")},
 			{"AWS_REGION", Ref("AWS::Region")},
 		},
 		secrets: []secret{databaseSecret},
