@@ -14,6 +14,7 @@ fi
 if ! docker info >/dev/null 2>&1; then
 	state=$(mktemp -d)
 	export DOCKER_HOST="unix://$state/docker.sock"
+	export TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1 # the daemon is here, even if this is a container itself
 	dockerd -H "$DOCKER_HOST" --data-root "$state/data" --exec-root "$state/exec" --pidfile "$state/pid" >"$state/log" 2>&1 &
 	daemon=$!
 	# The daemon leaves a network namespace mounted. What cannot be removed is no failure of the tests.
