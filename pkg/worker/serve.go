@@ -129,6 +129,8 @@ func queueURLs(ctx context.Context, r Resources) (own, dead string, err error) {
 // reports of the status and answers to health checks. Calls for protection end as
 // the drain begins: a task that was told to stop is not kept.
 func (s *service) run(ctx context.Context) (pool.Report, error) {
+	ctx, stop := context.WithCancel(ctx) // the pool can end by itself
+	defer stop()
 	beside, end := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	wg.Go(func() { s.report(beside, ctx) })
@@ -141,6 +143,7 @@ func (s *service) run(ctx context.Context) (pool.Report, error) {
 		})
 	}
 	report, err := s.pool.Run(ctx)
+	stop()
 	end()
 	wg.Wait()
 	return report, err
