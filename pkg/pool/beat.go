@@ -80,7 +80,7 @@ func (p *Pool) leased(due []*held) (leased []*held, grants []Grant) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, h := range due {
-		if h.grant.Lease > 0 && !h.taken {
+		if h.grant.Lease > 0 && h.taken == nil {
 			leased = append(leased, h)
 			grants = append(grants, h.grant)
 		}
@@ -96,7 +96,7 @@ func (p *Pool) renewedRecord(h *held, answer error, start time.Time) (again bool
 	}
 	for _, cause := range []error{outcome.ErrLeaseLost, outcome.ErrSuperseded, outcome.ErrCancelled} {
 		if errors.Is(answer, cause) {
-			h.taken = true
+			h.taken = cause
 			p.endHandler(h, cause, time.Now())
 			return false
 		}
@@ -104,19 +104,22 @@ func (p *Pool) renewedRecord(h *held, answer error, start time.Time) (again bool
 	return true
 }
 
-// extend hides the messages for another while. It returns those to be tried again.
+// extend hides the messages for another while. It returns those to be tried again. All its calls together have the time of one: what a
+// queue that hangs keeps waiting here are the leases that come next.
 func (p *Pool) extend(due []*held) map[*held]bool {
+	ctx, cancel := context.WithTimeout(p.settling, min(slowestBeat, p.cfg.Beat/2))
+	defer cancel()
 	var mu sync.Mutex
 	retry := map[*held]bool{}
 	var calls sync.WaitGroup
 	limit := make(chan struct{}, maxPollers)
-	for len(due) > 0 {
+	for len(due) > 0 && ctx.Err() == nil {
 		n := min(len(due), batch)
 		part := due[:n]
 		due = due[n:]
 		limit <- struct{}{}
 		calls.Go(func() {
-			failed := p.extendBatch(part)
+			failed := p.extendBatch(ctx, part)
 			mu.Lock()
 			for _, h := range failed {
 				retry[h] = true
@@ -126,18 +129,19 @@ func (p *Pool) extend(due []*held) map[*held]bool {
 		})
 	}
 	calls.Wait()
+	for _, h := range due {
+		retry[h] = true
+	}
 	return retry
 }
 
 // extendBatch makes one call for at most ten messages, by their newest receipts.
-func (p *Pool) extendBatch(due []*held) (retry []*held) {
+func (p *Pool) extendBatch(ctx context.Context, due []*held) (retry []*held) {
 	start := time.Now()
 	asked, in := p.extension(due, start)
 	if len(asked) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(p.settling, min(slowestBeat, p.cfg.Beat/2))
-	defer cancel()
 	out, err := p.sqs.ChangeMessageVisibilityBatch(ctx, in, p.settleOpts...)
 	p.metrics.beat("visibility", err)
 	if err != nil {
@@ -153,7 +157,7 @@ func (p *Pool) extendBatch(due []*held) (retry []*held) {
 			retry = append(retry, h)
 		case entry == nil:
 			h.hiddenUntil = start.Add(time.Duration(in.Entries[i].VisibilityTimeout) * time.Second)
-		case entry.SenderFault:
+		case disowned(entry):
 			p.receiptGone(h)
 		default:
 			retry = append(retry, h)

@@ -118,3 +118,17 @@ func TestMemoryOfUndeletedMessagesIsBounded(t *testing.T) {
 		}
 	})
 }
+
+func TestMiddlewareThatMakesNoHandlerIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "q", nil)
+		_, err := pool.New(r, pool.Config{QueueURL: r.queue, Handler: sleeper(0), Middleware: []pool.Middleware{
+			func(next pool.Handler) pool.Handler { return next },
+			func(pool.Handler) pool.Handler { return nil },
+		}})
+		if err == nil || !strings.Contains(err.Error(), "Middleware[1]") {
+			t.Errorf("error %v, want one that names the middleware", err)
+		}
+	})
+}

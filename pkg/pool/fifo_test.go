@@ -11,6 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
+
 	"github.com/stagefleet/stagefleet/pkg/outcome"
 	"github.com/stagefleet/stagefleet/pkg/pool"
 )
@@ -165,6 +168,34 @@ func TestReceiveWhoseAnswerWasLostIsRepeatedUnderTheSameName(t *testing.T) {
 		calls := r.made("receive")
 		if len(g.order["g"]) != 1 || calls[0].attempt != calls[1].attempt || calls[0].attempt == "" || calls[2].attempt == calls[1].attempt {
 			t.Errorf("ran %v after receives %+v, want it without waiting for the visibility", g.order["g"], calls)
+		}
+	})
+}
+
+func TestReceiveThatWasRefusedIsNotRepeatedUnderItsName(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "q.fifo", nil)
+		spoilt := map[string]bool{}
+		// SQS takes no name a second time whose receive it throttled, whatever else has changed.
+		r.fail(func(c call) error {
+			switch {
+			case c.op != "receive":
+				return nil
+			case spoilt[c.attempt]:
+				return &smithy.GenericAPIError{Code: "InvalidParameterValue"}
+			case len(spoilt) == 0:
+				spoilt[c.attempt] = true
+				return &types.RequestThrottled{}
+			}
+			return nil
+		})
+		c := &counter{}
+		r.run(pool.Config{Middleware: []pool.Middleware{c.wrap}})
+		r.send("g:a")
+		settle(30 * time.Second)
+		if c.total() != 1 {
+			t.Errorf("%d runs, want 1: a refused name was used again and again", c.total())
 		}
 	})
 }

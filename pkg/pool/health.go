@@ -21,7 +21,7 @@ type Status struct {
 	Stuck       int       // handlers that do not return although their context ended long ago
 	Held        int       // messages that are kept hidden
 	Reason      string    // why nothing is received; empty: a receive is under way or about to be
-	LastReceive time.Time // when one last succeeded; before the first: when the pool started
+	LastReceive time.Time // when one last succeeded; before the first: when the pool started; zero before that
 }
 
 // Status returns the present status.
@@ -56,8 +56,8 @@ func (p *Pool) Ready() error {
 	return p.received(2*p.cfg.Wait + readySlack)
 }
 
-// Live returns nil unless only a restart can help: no receive succeeded for five minutes although nothing forbade it, or the
-// heartbeat stopped. It stays nil during a stop.
+// Live returns nil unless only a restart can help: no receive succeeded for five minutes although nothing forbade it, or because more
+// handlers are stuck than may be replaced and none other runs; or the heartbeat stopped. It stays nil during a stop.
 func (p *Pool) Live() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,9 +70,10 @@ func (p *Pool) Live() error {
 	return p.received(liveAfter)
 }
 
-// received complains if the last receive is too old and nothing forbade another. It runs under mu.
+// received complains if the last receive is too old and nothing that can end forbade another. It runs under mu.
 func (p *Pool) received(within time.Duration) error {
-	if age := min(time.Since(p.in.lastSuccess), time.Since(p.in.since)); p.in.reason == "" && age > within {
+	over := p.in.reason == reasonStuck && p.running == p.stuck
+	if age := min(time.Since(p.in.lastSuccess), time.Since(p.in.since)); (p.in.reason == "" || over) && age > within {
 		return fmt.Errorf("pool %s has received nothing for %v", p.cfg.Name, age.Round(time.Second))
 	}
 	return nil

@@ -27,7 +27,7 @@ type held struct {
 	cancel   context.CancelCauseFunc
 	limitAt  time.Time // zero: no limit
 	endedAt  time.Time // when its context ended; zero: it has not
-	taken    bool      // the record says that the work is not ours or not wanted
+	taken    error     // why the record says that the work is not ours or not wanted; nil: it does not
 	lost     bool      // by the end of its lease: nothing of ours is renewed any more
 	running  bool      // the handler has been called and has not returned
 	stuck    bool      // given up: no longer renewed
@@ -38,9 +38,10 @@ type held struct {
 	beating bool // a renewal is under way
 
 	settlement Settlement
-	hiding     bool // the call that hides it, as its settlement, is under way
-	parked     bool // to be settled as soon as the renewal under way has ended
-	tries      int  // to settle
+	hiding     bool      // the call that hides it, as its settlement, is under way
+	backAt     time.Time // when it may be received again if that call succeeds
+	parked     bool      // to be settled as soon as the renewal under way has ended
+	tries      int       // to settle
 	end        string
 
 	next, prev *held

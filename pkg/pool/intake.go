@@ -213,7 +213,7 @@ func (p *Pool) wakeIntake() {
 type receiver struct {
 	pool     *Pool
 	first    bool
-	attempt  string // FIFO: names a receive until it succeeded, so that its repetition brings the same messages
+	attempt  string // FIFO: names a receive until it was answered, so that its repetition brings the same messages
 	failures int
 }
 
@@ -257,6 +257,9 @@ func (r *receiver) receive(n int, owed *pass) (full bool, err error) {
 	p.receiveEnds(n, out, err, now)
 	if err != nil {
 		r.failures++
+		if refused(err) {
+			r.attempt = ""
+		}
 		p.returnSlots(n)
 		owed.pay()
 		p.cfg.Log.Warn("receive failed", errorType(err))
@@ -319,10 +322,15 @@ func (p *Pool) start(messages []types.Message, n int, owed *pass, hidden, now ti
 }
 
 // takeIn makes a held message of a receipt. A second receipt of a message that is already held only brings a newer handle:
-// the message is renewed and deleted by it, and not run again. It runs under mu.
+// the message is renewed and deleted by it, and not run again. One that has waited and is back before its wait was confirmed is a
+// delivery like any other. It runs under mu.
 func (p *Pool) takeIn(m *types.Message, hidden, now time.Time) *held {
 	until := hidden.Add(p.cfg.Visibility)
-	if h := p.byID[deref(m.MessageId)]; h != nil {
+	switch h := p.byID[deref(m.MessageId)]; {
+	case h == nil:
+	case h.hiding && !now.Before(h.backAt):
+		p.drop(h)
+	default:
 		h.handle, h.hiddenUntil, h.handleGone = m.ReceiptHandle, until, false
 		p.metrics.duplicates.Inc()
 		return nil

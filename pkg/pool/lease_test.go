@@ -191,3 +191,46 @@ func (b *brief) Renew(ctx context.Context, grants []pool.Grant) ([]error, error)
 	}
 	return b.book.Renew(ctx, grants)
 }
+
+func TestHangingQueueKeepsNoRecordFromBeingRenewed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "q", nil)
+		r.sendN(400)
+		b := newBook(30 * time.Second)
+		c := &counter{}
+		r.run(pool.Config{Slots: 400, Ledger: b, Middleware: []pool.Middleware{c.wrap}, Handler: sleeper(3 * time.Minute)})
+		settle(5 * time.Second)
+		r.fail(func(c call) error {
+			if c.op != "hide" {
+				return nil
+			}
+			return errHang
+		})
+		settle(2 * time.Minute)
+		r.fail(nil)
+		settle(10 * time.Minute)
+		b.with(func() {
+			for id, p := range b.pages {
+				if !p.done || p.runs != 1 {
+					t.Fatalf("record of %s is %+v, want done in one run", id, *p)
+				}
+			}
+		})
+	})
+}
+
+func TestWorkThatIsTakenBeforeItsHandlerStartsIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "q", nil)
+		b := newBook(30 * time.Second)
+		h := &caused{start: r.start}
+		r.run(pool.Config{Ledger: b, Beat: time.Second, Visibility: 30 * time.Second, Protector: &shield{wait: 4 * time.Second}, Handler: h.handle})
+		r.send("a")
+		settle(500 * time.Millisecond)
+		b.with(func() { b.only0().told = outcome.ErrSuperseded })
+		settle(4 * time.Second)
+		h.want(t, outcome.ErrSuperseded, 4*time.Second)
+	})
+}

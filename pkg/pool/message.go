@@ -81,14 +81,15 @@ func (r *Refusal) Error() string { return "claim refused: " + r.Settlement.Reaso
 // Gate is asked before every receive. It must not block.
 type Gate interface {
 	// Admit asks for up to want messages and returns how many may be asked for. 0 means none now; reason says why, from a small fixed
-	// vocabulary. done may be nil; else it is called once, when the receive brought nothing or its last message has been settled.
+	// vocabulary. done may be nil; else it is called once, when the receive brought nothing or its last message has been settled or given up.
 	Admit(want int) (n int, done func(), reason string)
 	// Changed returns a channel that is closed when a refusal may no longer hold. It is asked for before Admit.
 	Changed() <-chan struct{}
 }
 
 // Protector keeps the process from being taken away while it works. Enter is called before each handler starts, and returns within
-// a few seconds whether or not it succeeded; Leave is called after the message of each Enter has been settled.
+// a few seconds whether or not it succeeded; Leave is called once for each, after its message has been settled or its handler given
+// up as stuck.
 type Protector interface {
 	Enter(ctx context.Context)
 	Leave()

@@ -76,12 +76,17 @@ func gauges(p *Pool, labels prometheus.Labels) (all []prometheus.Collector) {
 	gauge("held", "Messages that are kept hidden.", func(s Status) float64 { return float64(s.Held) })
 	gauge("stuck", "Handlers that are stuck now.", func(s Status) float64 { return float64(s.Stuck) })
 	gauge("receiving", "1 while a receive is under way or allowed.", func(s Status) float64 {
-		if s.Reason != "" {
+		if s.Reason != "" || s.LastReceive.IsZero() {
 			return 0
 		}
 		return 1
 	})
-	gauge("last_receive_timestamp_seconds", "When a receive last succeeded.", func(s Status) float64 { return float64(s.LastReceive.UnixMilli()) / 1000 })
+	gauge("last_receive_timestamp_seconds", "When a receive last succeeded; 0 before the start.", func(s Status) float64 {
+		if s.LastReceive.IsZero() {
+			return 0
+		}
+		return float64(s.LastReceive.UnixMilli()) / 1000
+	})
 	return all
 }
 

@@ -370,3 +370,14 @@ func TestMessagesGivenBackUnstartedAreCountedByReason(t *testing.T) {
 		r.wantCounts(1, 0, 0)
 	})
 }
+
+func TestPoolThatHasNotBegunReceivesNothingAndNeverDid(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		newRig(t, "q", nil).pool(pool.Config{Metrics: registry})
+		if got := gather(t, registry); got["receiving{}"] != 0 || got["last_receive_timestamp_seconds{}"] != 0 {
+			t.Errorf("receiving %v, last receive %v, want nothing", got["receiving{}"], got["last_receive_timestamp_seconds{}"])
+		}
+	})
+}

@@ -91,7 +91,9 @@ func New(sqs SQS, cfg Config) (*Pool, error) {
 		p.fifo, p.batch, p.systemAttributes = true, 1, fifoAttributes
 	}
 	for i := len(cfg.Middleware) - 1; i >= 0; i-- {
-		p.handler = cfg.Middleware[i](p.handler)
+		if p.handler = cfg.Middleware[i](p.handler); p.handler == nil {
+			return nil, fmt.Errorf("configure pool: Middleware[%d] returned nil, must return a Handler", i)
+		}
 	}
 	if p.ledger == nil {
 		p.ledger = receipts{cfg.Policy}
@@ -221,7 +223,7 @@ func (p *Pool) last() (Report, error) {
 	report, failure := p.report, p.failure
 	p.mu.Unlock()
 	for _, h := range left {
-		h.pass.pay()
+		p.pay(h)
 		p.cfg.Log.Error("message abandoned", p.fields(h)...)
 	}
 	return report, failure

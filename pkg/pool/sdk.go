@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -46,6 +48,14 @@ func byPosition(failed []types.BatchResultErrorEntry) (f failures) {
 	return f
 }
 
+// handles are the receipts by which a batch was settled, by position.
+type handles [batch]*string
+
+// disowned tells whether the queue no longer knows the receipt of an entry. To be throttled is called the sender's fault too.
+func disowned(entry *types.BatchResultErrorEntry) bool {
+	return entry != nil && entry.SenderFault && !strings.Contains(deref(entry.Code), "Throttl")
+}
+
 // The SDK keeps one allowance of retries per client, so a receive loop that fails could take away those of a delete. Receives
 // therefore get no retries, and settlements an allowance of their own.
 
@@ -65,6 +75,19 @@ func hopeless(err error) bool {
 		"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "AccessDenied", "AccessDeniedException",
 		"InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch", "InvalidAddress",
 	}, api.ErrorCode())
+}
+
+// refused tells whether the queue has answered that it does not do what was asked. An answer of its own trouble, or none, leaves open
+// what it has done.
+func refused(err error) bool {
+	if answer, ok := errors.AsType[interface {
+		error
+		HTTPStatusCode() int
+	}](err); ok {
+		return answer.HTTPStatusCode() < http.StatusInternalServerError
+	}
+	_, ok := errors.AsType[smithy.APIError](err)
+	return ok
 }
 
 // errorType names an error in a log by its API code or its type. Its text may carry data.

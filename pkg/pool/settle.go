@@ -48,8 +48,10 @@ func (p *Pool) awaitPolls() {
 // deleteBatch deletes by the newest receipts.
 func (p *Pool) deleteBatch(hs []*held) {
 	in := &sqs.DeleteMessageBatchInput{QueueUrl: &p.cfg.QueueURL, Entries: make([]types.DeleteMessageBatchRequestEntry, len(hs))}
+	var used handles
 	p.mu.Lock()
 	for i, h := range hs {
+		used[i] = h.handle
 		in.Entries[i] = types.DeleteMessageBatchRequestEntry{Id: positions[i], ReceiptHandle: h.handle}
 	}
 	p.mu.Unlock()
@@ -61,28 +63,24 @@ func (p *Pool) deleteBatch(hs []*held) {
 		failed = byPosition(out.Failed)
 	}
 	p.metrics.deletes.Inc()
-	p.confirm(hs, failed, err)
-	for i, h := range hs {
-		if err != nil || failed[i] != nil {
-			p.failed(h, in.Entries[i].ReceiptHandle, failed[i], err)
-		}
-	}
+	p.answered(hs, used, failed, err)
 }
 
 // hideBatch hides by the newest receipts. Neither a renewal under way nor a later one may undo it.
 func (p *Pool) hideBatch(hs []*held) {
 	in := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &p.cfg.QueueURL}
 	now := time.Now()
+	var used handles
 	p.mu.Lock()
 	hs = slices.DeleteFunc(hs, func(h *held) bool {
 		h.parked = h.beating
 		return h.parked
 	})
 	for i, h := range hs {
-		h.hiding = true
+		after := seconds(max(0, min(h.settlement.After, h.hideable(now))))
+		h.hiding, h.backAt, used[i] = true, now.Add(time.Duration(after)*time.Second), h.handle
 		in.Entries = append(in.Entries, types.ChangeMessageVisibilityBatchRequestEntry{
-			Id: positions[i], ReceiptHandle: h.handle,
-			VisibilityTimeout: seconds(max(0, min(h.settlement.After, h.hideable(now)))),
+			Id: positions[i], ReceiptHandle: h.handle, VisibilityTimeout: after,
 		})
 	}
 	p.mu.Unlock()
@@ -97,29 +95,24 @@ func (p *Pool) hideBatch(hs []*held) {
 		failed = byPosition(out.Failed)
 	}
 	p.metrics.hides.Inc()
-	p.confirm(hs, failed, err)
-	for i, h := range hs {
-		if err != nil || failed[i] != nil {
-			p.failed(h, in.Entries[i].ReceiptHandle, failed[i], err)
-		}
-	}
+	p.answered(hs, used, failed, err)
 }
 
-// confirm lets go of the messages that a call settled.
-func (p *Pool) confirm(hs []*held, failed failures, err error) {
-	if err != nil {
-		return
-	}
+// answered lets go of the messages that a call settled, and of no other: an answer about a receipt of the past says nothing.
+func (p *Pool) answered(hs []*held, used handles, failed failures, err error) {
+	var done [batch]bool
 	p.mu.Lock()
 	for i, h := range hs {
-		if failed[i] == nil {
+		if done[i] = err == nil && failed[i] == nil && h.handle == used[i]; done[i] {
 			p.letGo(h, true)
 		}
 	}
 	p.mu.Unlock()
 	for i, h := range hs {
-		if failed[i] == nil {
+		if done[i] {
 			p.pay(h)
+		} else {
+			p.failed(h, used[i], failed[i], err)
 		}
 	}
 	p.settled.Fire()
@@ -129,14 +122,22 @@ func (p *Pool) confirm(hs []*held, failed failures, err error) {
 func (p *Pool) failed(h *held, used *string, entry *types.BatchResultErrorEntry, err error) {
 	p.mu.Lock()
 	h.hiding = false
+	back := p.byID[h.msg.ID] != h // it was received again when its wait was over, and is another's
 	newer := h.handle != used
-	gone := !newer && entry != nil && entry.SenderFault
+	gone := !newer && disowned(entry)
 	again := newer || (!gone && time.Now().Before(h.hiddenUntil))
 	h.tries++
 	wait := min(firstRetry<<min(h.tries-1, 10), slowestRetry)
+	p.pokeKeeper(h.beatDue) // which has left it alone meanwhile
 	p.mu.Unlock()
-	p.metrics.settleFailed(h.settlement.Action, gone, err)
-	if !again {
+	if entry != nil || err != nil {
+		p.metrics.settleFailed(h.settlement.Action, gone, err)
+	}
+	switch {
+	case back:
+		p.forget(h, true)
+		return
+	case !again:
 		p.cfg.Log.Warn("message not settled, it will come again", append(p.fields(h), zap.String("action", string(h.settlement.Action)))...)
 		p.forget(h, false)
 		return
@@ -179,10 +180,16 @@ func (h *held) passOn() {
 	}
 }
 
-// pay gives the gates and the protector what they are owed once a message, or the last one of a receive, is gone.
+// pay gives the gates and the protector what they are owed once a message, or the last one of a receive, is gone. It does so once.
 func (p *Pool) pay(h *held) {
-	p.leave(h)
-	h.pass.pay()
+	p.mu.Lock()
+	owed, entered := h.pass, h.entered
+	h.pass, h.entered = nil, false
+	p.mu.Unlock()
+	if entered {
+		p.cfg.Protector.Leave()
+	}
+	owed.pay()
 }
 
 // drop takes h off the list. It runs under mu.

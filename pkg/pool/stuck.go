@@ -26,13 +26,14 @@ func (p *Pool) giveUp(h *held) {
 	if p.stuck <= p.cfg.MaxStuck && !h.replaced {
 		h.replaced = true
 		p.in.free++
-		p.wakeIntake()
 	}
+	p.wakeIntake() // for a slot, or for another reason to have none
 }
 
-// reportStuck tells of it, and pays the gates: whatever they wait for will not come of this message. The protector is still owed.
+// reportStuck tells of it, and pays the gates and the protector: whatever they wait for will not come of this message, and what its
+// handler still does counts for nothing.
 func (p *Pool) reportStuck(h *held) {
-	h.pass.pay()
+	p.pay(h)
 	p.metrics.stuck.Inc()
 	p.cfg.Log.Error("handler does not return after its context ended",
 		append(p.fields(h), zap.ByteString("goroutines", handlers()))...)

@@ -47,7 +47,9 @@ func (p *Pool) work(h *held) {
 		return
 	}
 	if p.cfg.Protector != nil {
+		p.mu.Lock()
 		h.entered = true
+		p.mu.Unlock()
 		p.cfg.Protector.Enter(p.working)
 	}
 	p.execute(h)
@@ -121,7 +123,10 @@ func (p *Pool) startHandler(h *held) context.Context {
 	if p.cfg.TimeLimit > 0 {
 		h.limitAt = now.Add(p.cfg.TimeLimit)
 	}
-	if p.working.Err() != nil {
+	switch {
+	case h.taken != nil:
+		p.endHandler(h, h.taken, now)
+	case p.working.Err() != nil:
 		p.endHandler(h, outcome.ErrDraining, now)
 	}
 	p.pokeKeeper(p.nextFor(h, now, false))
@@ -168,7 +173,6 @@ func (p *Pool) returned(h *held, end error, took time.Duration, span span) {
 	if givenUp {
 		p.cfg.Log.Warn("stuck handler returned", p.fields(h)...)
 		p.freeSlot(h)
-		p.leave(h)
 		return
 	}
 	p.metrics.ended(verdict.Kind, took)
@@ -223,11 +227,4 @@ func (p *Pool) freeSlot(h *held) {
 		p.wakeIntake()
 	}
 	p.addPoller()
-}
-
-func (p *Pool) leave(h *held) {
-	if h.entered {
-		h.entered = false
-		p.cfg.Protector.Leave()
-	}
 }
