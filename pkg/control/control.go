@@ -50,6 +50,11 @@ func (p Pause) active(stage string, now time.Time) bool {
 	return (p.Stage == stage || p.Stage == All) && (p.Until.IsZero() || now.Before(p.Until))
 }
 
+// same compares moments, which every look may give in another form.
+func (p Pause) same(other Pause) bool {
+	return p.Stage == other.Stage && p.Reason == other.Reason && p.By == other.By && p.Since.Equal(other.Since) && p.Until.Equal(other.Until)
+}
+
 // Record reads the pauses of all stages from the durable record.
 type Record interface {
 	Pauses(ctx context.Context) ([]Pause, error)
@@ -65,9 +70,9 @@ type Config struct {
 	Stage     string
 	Switch    Switch
 	Record    Record
-	Every     time.Duration // between two looks at one place
-	Jitter    time.Duration // each look comes up to so much later
-	Wait      time.Duration // the pool's long poll, for the bound that is exported
+	Every     time.Duration // from one look at a place to the next; 0: DefaultEvery
+	Jitter    time.Duration // each look comes up to so much later; 0: DefaultJitter
+	Wait      time.Duration // the pool's long poll, for the bound that is exported; 0: none
 	Retention time.Duration // of the queue's messages; a pause that comes near it is warned of. 0: unknown
 
 	Log     *zap.Logger           // nil: silent
@@ -138,6 +143,7 @@ func (c *Control) Run(ctx context.Context) error {
 // poll asks one place again and again. The end of a pause comes between two looks if it must.
 func (c *Control) poll(ctx context.Context, read func(context.Context)) {
 	for first := true; ; first = false {
+		began := time.Now() // what a slow look tells may be as old as that
 		asking, cancel := context.WithTimeout(ctx, readTimeout)
 		read(asking)
 		cancel()
@@ -146,7 +152,7 @@ func (c *Control) poll(ctx context.Context, read func(context.Context)) {
 			c.asked++
 			c.mu.Unlock()
 		}
-		next := time.Now().Add(c.cfg.Every + rand.N(c.cfg.Jitter+1))
+		next := began.Add(c.cfg.Every + rand.N(c.cfg.Jitter+1))
 		for {
 			wait, ends := c.judge(time.Now(), next)
 			if !sleep(ctx, wait) {
@@ -235,7 +241,7 @@ func (c *Control) judge(now, next time.Time) (wait time.Duration, ends bool) {
 
 // nearRetention tells, once per pause, that it has lasted or will last for three quarters of the retention. It runs under mu.
 func (c *Control) nearRetention(p Pause, now time.Time) bool {
-	if p.Stage == "" || c.cfg.Retention == 0 || c.warned == p {
+	if p.Stage == "" || c.cfg.Retention == 0 || c.warned.same(p) {
 		return false
 	}
 	limit := p.Since.Add(c.cfg.Retention * 3 / 4)

@@ -20,6 +20,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// pause is time that an answer takes.
+func pause(d time.Duration) { time.Sleep(d) }
+
 func settle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -35,14 +38,17 @@ type places struct {
 	pauses   []control.Pause
 	err      error
 	hang     bool
+	slow     time.Duration   // between a look and its answer
+	foreign  bool            // moments have a zone of their own each time, as decoders make one
 	looks    []time.Duration // at the switch
 }
 
 func (p *places) Enabled(ctx context.Context, stage string) (bool, error) {
 	p.mu.Lock()
 	p.looks = append(p.looks, time.Since(p.start))
-	disabled, err, hang := p.disabled, p.err, p.hang
+	disabled, err, hang, slow := p.disabled, p.err, p.hang, p.slow
 	p.mu.Unlock()
+	pause(slow)
 	if hang {
 		<-ctx.Done()
 		return false, ctx.Err()
@@ -52,11 +58,17 @@ func (p *places) Enabled(ctx context.Context, stage string) (bool, error) {
 
 func (p *places) Pauses(ctx context.Context) ([]control.Pause, error) {
 	p.mu.Lock()
-	pauses, err, hang := slices.Clone(p.pauses), p.err, p.hang
+	pauses, err, hang, slow, foreign := slices.Clone(p.pauses), p.err, p.hang, p.slow, p.foreign
 	p.mu.Unlock()
+	pause(slow)
 	if hang {
 		<-ctx.Done()
 		return nil, ctx.Err()
+	}
+	for i := range pauses {
+		if foreign {
+			pauses[i].Since = pauses[i].Since.In(time.FixedZone("", 3601))
+		}
 	}
 	return pauses, err
 }
@@ -139,6 +151,23 @@ func TestFlipsAreSeenWithinThePollAndItsJitter(t *testing.T) {
 				case <-changed:
 				default:
 					t.Error("nobody was told")
+				}
+			})
+		})
+	}
+}
+
+func TestSlowAnswersAreWithinTheBoundToo(t *testing.T) {
+	for name, flip := range map[string]func(p *places){
+		"switch": func(p *places) { p.disabled = true },
+		"record": func(p *places) { p.pauses = []control.Pause{{Stage: "compile"}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, control.Config{Jitter: 1}, func(p *places) { p.slow = 4 * time.Second }, func(s subject) {
+				s.set(flip) // just after the first look
+				settle(s.Bound())
+				if s.reason() == "" {
+					t.Errorf("not seen within %v", s.Bound())
 				}
 			})
 		})
@@ -235,6 +264,9 @@ func TestPauseNearTheRetentionIsWarnedOfOnce(t *testing.T) {
 		"it is to last": {func(p *places) {
 			p.pauses = []control.Pause{{Stage: "compile", Since: p.start, Until: p.start.Add(80 * time.Hour)}}
 		}, 0},
+		"in another form each time": {func(p *places) {
+			p.pauses, p.foreign = []control.Pause{{Stage: "compile", Since: p.start}}, true
+		}, 72 * time.Hour},
 		"switch is off": {func(p *places) { p.disabled = true }, 72 * time.Hour},
 		"a short one not": {func(p *places) {
 			p.pauses = []control.Pause{{Stage: "compile", Since: p.start, Until: p.start.Add(time.Hour)}}
