@@ -24,10 +24,10 @@ const (
 type Config struct {
 	Name     string        // label task of the metrics; empty: they have none
 	Endpoint string        // the value of ECS_AGENT_URI; empty: there is nothing to protect, and Task does nothing
-	Expiry   time.Duration // asked for at a time, and renewed at half; whole minutes
-	Hold     time.Duration // idle for this long before protection is given up, because ECS limits how often it may change
-	Budget   time.Duration // for one call, and for the wait of a message that is about to start
-	Ask      time.Duration // how often a refused task asks again
+	Expiry   time.Duration // asked for at a time, and renewed at half; whole minutes, MinExpiry to MaxExpiry; 0: DefaultExpiry
+	Hold     time.Duration // idle for this long before protection is given up, because ECS limits how often it may change; 0: DefaultHold
+	Budget   time.Duration // for one call, and for the wait of a message that is about to start; 0: DefaultBudget
+	Ask      time.Duration // how often a refused task asks again; 0: DefaultAsk
 	Longest  time.Duration // after so much protection without a break nothing is received until it was given up once; 0: any length
 
 	Client  *http.Client          // nil: one of its own

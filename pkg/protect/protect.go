@@ -212,11 +212,14 @@ func (t *Task) released() {
 func (t *Task) failed(began time.Time) {
 	t.pause = min(max(2*t.pause, firstPause), slowestPause)
 	t.retryAt = time.Now().Add(t.pause)
-	if t.state == Refused {
-		t.askAt = time.Now().Add(t.cfg.Ask)
-		return
+	over := t.confirmed.IsZero() || began.Sub(t.confirmed) >= t.cfg.Expiry
+	if over {
+		t.since = time.Time{}
 	}
-	if t.confirmed.IsZero() || began.Sub(t.confirmed) >= t.cfg.Expiry {
-		t.state, t.since = Failing, time.Time{}
+	switch {
+	case t.state == Refused:
+		t.askAt = time.Now().Add(t.cfg.Ask)
+	case over:
+		t.state = Failing
 	}
 }

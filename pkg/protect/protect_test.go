@@ -360,3 +360,21 @@ func TestEntryEndsWithItsContext(t *testing.T) {
 		}
 	})
 }
+
+func TestRefusedTaskWhoseReleaseFailsAsksAgainOnceItsGrantHasExpired(t *testing.T) {
+	in(t, protect.Config{Expiry: time.Hour}, func(s subject) {
+		s.entered()
+		s.answer(200, blocked, 0, nil)
+		settle(30 * time.Minute)
+		s.wantState(protect.Refused)
+		s.answer(400, throttled, 0, nil)
+		s.Leave()
+		settle(35 * time.Minute)
+		if last := s.asks[len(s.asks)-1]; !last.enabled {
+			t.Errorf("it still asks to be released at %v, from what has expired", last.at)
+		}
+		s.answer(200, "", 0, nil)
+		settle(time.Minute + time.Second)
+		s.wantState(protect.Protected)
+	})
+}
