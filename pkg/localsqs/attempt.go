@@ -47,16 +47,26 @@ func (w *attemptWindow) expire(now int64) {
 	}
 }
 
-// repeat answers a receive whose attempt id was used before, if nothing happened to its messages since: the same
-// messages and handles, with the visibility timeout starting anew.
+// retryable tells whether a receive with that attempt id may be made. An id whose messages were deleted, received again or given
+// another visibility since is refused until it is forgotten. Source: SQS API reference, ReceiveMessage, ReceiveRequestAttemptId.
+func (q *queue) retryable(attemptID string) error {
+	for _, d := range q.attempts.byID[attemptID].got {
+		if m := q.messages[d.seq]; m != d.message || m.here != d.here || m.touched {
+			return invalidValue("ReceiveRequestAttemptId", attemptID, "The receiveRequestAttemptId is not valid anymore since the receive call is not retryable.")
+		}
+	}
+	return nil
+}
+
+// repeat answers a receive whose attempt id was used before, unless its messages are visible again: the same messages and handles, with
+// the visibility timeout starting anew.
 func (q *queue) repeat(now int64, w want) ([]delivery, bool) {
 	a, ok := q.attempts.byID[w.attemptID]
-	if !ok {
+	if !ok || q.retryable(w.attemptID) != nil {
 		return nil, false
 	}
 	for _, d := range a.got {
-		m := q.messages[d.seq]
-		if m != d.message || m.state != stateInFlight || m.here != d.here || m.touched {
+		if d.state != stateInFlight {
 			return nil, false
 		}
 	}

@@ -125,6 +125,9 @@ func (q *queue) wanted(in *receiveInput) (w want, wait time.Duration, err error)
 	if w.attemptID != "" && !q.fifo {
 		return w, 0, invalidValue("ReceiveRequestAttemptId", w.attemptID, "The request include parameter that is not valid for this queue type.")
 	}
+	if err := q.retryable(w.attemptID); err != nil {
+		return w, 0, err
+	}
 	wait = q.wait
 	if in.MaxNumberOfMessages != nil {
 		w.max = *in.MaxNumberOfMessages

@@ -157,7 +157,7 @@ var fifoBehaviours = []behaviour{
 		// The repeat started the visibility timeout anew.
 		e.edge(2*time.Second, func() { e.none(url) }, func() { e.expect(url, "1", "2") })
 	}},
-	{name: "an attempt id is worthless once a message was deleted or its visibility changed", run: func(e *env) {
+	{name: "an attempt id is refused once a message was deleted or its visibility changed", run: func(e *env) {
 		for _, change := range []func(url *string, m types.Message){
 			func(url *string, m types.Message) { e.delete(url, m) },
 			func(url *string, m types.Message) { e.visibility(url, m, 10) },
@@ -166,7 +166,9 @@ var fifoBehaviours = []behaviour{
 			e.sendAll(url, "g", "1", "2")
 			got := e.receive(url, sameAttempt)
 			change(url, got[0])
-			if again := e.receive(url, sameAttempt); len(again) != 0 {
+			_, err := e.tryReceive(url, sameAttempt)
+			coded(e, err, "InvalidParameterValue")
+			if again := e.receive(url); len(again) != 0 {
 				e.Errorf("got %q", bodies(again))
 			}
 		}
