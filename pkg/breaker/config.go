@@ -22,10 +22,10 @@ const buckets = 10
 // Config is the whole of a breaker. The zero value but for Name is usable.
 type Config struct {
 	Name       string        // the dependency, in metrics and logs; required
-	Window     time.Duration // over which finished calls are judged; should be twice as long as the slowest call
-	Ratio      float64       // of failures to finished calls at which it opens; above 0, at most 1
-	MinSamples int           // finished calls in the window below which it never opens
-	Cooldown   time.Duration // open for this long, then one call is let through
+	Window     time.Duration // over which finished calls are judged; should be twice as long as the slowest call; 10 ms or more; 0: DefaultWindow
+	Ratio      float64       // of failures to finished calls at which it opens; at most 1; 0: DefaultRatio
+	MinSamples int           // finished calls in the window below which it never opens; 0: DefaultMinSamples
+	Cooldown   time.Duration // open for this long, then one call is let through; 0: DefaultCooldown
 	Jitter     float64       // 0 to 1: Cooldown is stretched by up to this share of itself, once per breaker, so that a fleet does not probe at once
 	Probe      time.Duration // a probing call that is not back by then counts as failed; 0: twice Window
 

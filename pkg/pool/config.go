@@ -46,17 +46,17 @@ type Config struct {
 	Handler       Handler
 	Middleware    []Middleware
 
-	Slots      int           // handlers at the same time
-	Visibility time.Duration // how long a message is hidden at a time; whole seconds, 2 s to 12 h
-	Beat       time.Duration // how often that is renewed; at most half of Visibility
-	Wait       time.Duration // the long poll; whole seconds, at most 20 s, and at most Drain
-	TimeLimit  time.Duration // for one handler; 0: none but the queue's 12 hours
-	StuckAfter time.Duration // after the end of its context a handler that has not returned is reported, and its slot replaced
+	Slots      int           // handlers at the same time; 0: DefaultSlots
+	Visibility time.Duration // how long a message is hidden at a time; whole seconds, 2 s to 12 h; 0: DefaultVisibility
+	Beat       time.Duration // how often that is renewed; at most half of Visibility; 0: DefaultBeat, less for a short Visibility
+	Wait       time.Duration // the long poll; whole seconds, 1 s to 20 s, and at most Drain; 0: DefaultWait, less for a short Drain
+	TimeLimit  time.Duration // for one handler; at most 12 h less Visibility; 0: none but the queue's 12 hours
+	StuckAfter time.Duration // after the end of its context a handler that has not returned is reported, and its slot replaced; at most 12 h; 0: DefaultStuckAfter
 	MaxStuck   int           // how many slots are replaced before the pool stops receiving; 0: as many as Slots
 
-	Drain  time.Duration // after the stop, handlers may go on this long
-	Grace  time.Duration // then their contexts end and they have this long to return
-	Settle time.Duration // then the ends must have been recorded and the messages settled
+	Drain  time.Duration // after the stop, handlers may go on this long; 1 s to 12 h; 0: DefaultDrain
+	Grace  time.Duration // then their contexts end and they have this long to return; at most 12 h; 0: DefaultGrace
+	Settle time.Duration // then the ends must have been recorded and the messages settled; at most 12 h; 0: DefaultSettle
 
 	Policy      outcome.Policy // used without a Ledger
 	MaxReceives int            // the queue's maxReceiveCount; 0: unknown. With a Ledger, a message at this count is given back through it alone
@@ -122,7 +122,7 @@ func (c Config) validateNumbers() error {
 	}{
 		{"Visibility", c.Visibility, 2 * time.Second, maxHidden, true},
 		{"Beat", c.Beat, 1, c.Visibility / 2, false},
-		{"Drain", c.Drain, 0, maxHidden, false},
+		{"Drain", c.Drain, time.Second, maxHidden, false},
 		{"Wait", c.Wait, time.Second, min(20*time.Second, c.Drain), true},
 		{"TimeLimit", c.TimeLimit, 0, maxHidden - c.Visibility, false},
 		{"StuckAfter", c.StuckAfter, 1, maxHidden, false},

@@ -30,7 +30,7 @@ func TestConfigThatCannotWorkIsRefusedByFieldValueAndBound(t *testing.T) {
 		"poll beyond SQS":              {func(c *pool.Config) { c.Wait = 21 * time.Second }, "Wait is 21s, must be between 1s and 20s"},
 		"poll outlasts the drain":      {func(c *pool.Config) { c.Wait, c.Drain = 10*time.Second, 5*time.Second }, "Wait is 10s, must be between 1s and 5s"},
 		"poll in parts of a second":    {func(c *pool.Config) { c.Wait = 1500 * time.Millisecond }, "Wait is 1.5s, must be whole seconds"},
-		"drain shorter than any poll":  {func(c *pool.Config) { c.Drain = time.Millisecond }, "Wait is 0s"},
+		"drain shorter than any poll":  {func(c *pool.Config) { c.Drain = time.Millisecond }, "Drain is 1ms, must be between 1s"},
 		"time limit beyond SQS":        {func(c *pool.Config) { c.TimeLimit = 12 * time.Hour }, "TimeLimit is 12h0m0s"},
 		"no slots":                     {func(c *pool.Config) { c.Slots = -1 }, "Slots is -1, must be 1 or more"},
 		"negative stuck bound":         {func(c *pool.Config) { c.MaxStuck = -1 }, "MaxStuck is -1"},
