@@ -361,3 +361,20 @@ func TestConfigThatCannotWorkIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// status is a dependency's refusal.
+type status int
+
+func (s status) Error() string { return "refused" }
+func (s status) Outage() bool  { return s >= 500 }
+
+func TestOutageThatSaysWhenItEndsCountsAndALimitOfOursDoesNot(t *testing.T) {
+	in(t, breaker.Config{}, func(s *subject) {
+		s.calls(20, outcome.RetryAfter(30*time.Second, status(429)))
+		s.want(breaker.Closed)
+		s.calls(9, outcome.RetryAfter(30*time.Second, status(503)))
+		s.want(breaker.Closed)
+		s.calls(1, outcome.RetryAfter(30*time.Second, status(529)))
+		s.want(breaker.Open)
+	})
+}

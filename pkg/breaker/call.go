@@ -19,7 +19,8 @@ var (
 //
 // While the circuit is open, or half open with another call finding out, it returns an error that wraps ErrOpen and is an
 // outcome.Defer, so that a handler may return it as it is. The call's own error is returned unchanged. Errors that do not speak
-// against the dependency count neither way: that of an ended ctx, of an input that is at fault, of a limit of ours (RetryAfter).
+// against the dependency count neither way: that of an ended ctx, of an input that is at fault, of a limit of ours (RetryAfter, but
+// see Outage).
 // A call that finds out has a context that ends after Config.Probe.
 func (b *Breaker) Do(ctx context.Context, call func(ctx context.Context) error) error {
 	probing, report, err := b.begin()
@@ -47,13 +48,23 @@ func judged(ctx context.Context, err error) error {
 	return outcome.Because(ctx, err)
 }
 
+// Outage is an error that can tell the dependency's trouble, such as a 503, from a limit of ours, such as a 429: both may say when to
+// try again. Without it a failure that says so is taken for a limit.
+type Outage interface {
+	error
+	Outage() bool
+}
+
 // neutral ends say nothing about the dependency.
 func neutral(err error) bool {
 	v := outcome.Of(err)
-	if v.Kind == outcome.KindRetry || v.Kind == outcome.KindPanic {
-		return v.After > 0
+	if v.Kind != outcome.KindRetry && v.Kind != outcome.KindPanic {
+		return true
 	}
-	return true
+	if o, ok := errors.AsType[Outage](err); ok && o.Outage() {
+		return false
+	}
+	return v.After > 0
 }
 
 // begin asks for one call. The report must be made, and only the first one counts.

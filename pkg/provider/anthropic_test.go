@@ -118,6 +118,17 @@ func TestFailuresOfTheAPIHaveTheirEndsAfterOneRequest(t *testing.T) {
 	}
 }
 
+func TestAnOutageIsToldFromALimitOfOurs(t *testing.T) {
+	for status, want := range map[int]bool{429: false, 400: false, 500: true, 503: true, 529: true} {
+		a, _ := answering(t, status, map[string]string{"Retry-After": "30"}, `{}`)
+		_, err := a.Answer(t.Context(), question)
+		f, ok := errors.AsType[*Failure](err)
+		if !ok || f.Outage() != want {
+			t.Errorf("%d: %v, an outage: %v", status, err, !want)
+		}
+	}
+}
+
 func TestAnEndedContextKeepsItsCause(t *testing.T) {
 	a, _ := answering(t, 200, nil, message("end_turn", `{}`))
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -30,6 +30,9 @@ func (f *Failure) Error() string {
 // Reason names the failure for a record (package outcome).
 func (f *Failure) Reason() string { return fmt.Sprintf("provider_http_%d", f.Status) }
 
+// Outage tells the provider's own trouble from what we ask of it (package breaker).
+func (f *Failure) Outage() bool { return f.Status >= http.StatusInternalServerError }
+
 // Reasons of the ends that providers cause, besides those of package outcome.
 const (
 	ReasonSpendLimit  = "provider_spend_limit" // somebody must raise a limit or pay
