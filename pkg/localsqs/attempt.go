@@ -1,6 +1,7 @@
 package localsqs
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 )
@@ -10,8 +11,9 @@ const attemptInterval = 5 * time.Minute
 
 // attempt is what a receive with a ReceiveRequestAttemptId returned.
 type attempt struct {
-	at  int64
-	got []delivery
+	at     int64
+	got    []delivery
+	spoilt bool // it was throttled
 }
 
 // attemptWindow remembers the attempts of the last five minutes.
@@ -27,7 +29,7 @@ type attemptRef struct {
 
 // remember keeps an attempt, or forgets the id's earlier one if this one has nothing.
 func (w *attemptWindow) remember(id string, a attempt) {
-	if len(a.got) == 0 {
+	if len(a.got) == 0 && !a.spoilt {
 		delete(w.byID, id)
 		return
 	}
@@ -50,12 +52,30 @@ func (w *attemptWindow) expire(now int64) {
 // retryable tells whether a receive with that attempt id may be made. An id whose messages were deleted, received again or given
 // another visibility since is refused until it is forgotten. Source: SQS API reference, ReceiveMessage, ReceiveRequestAttemptId.
 func (q *queue) retryable(attemptID string) error {
-	for _, d := range q.attempts.byID[attemptID].got {
-		if m := q.messages[d.seq]; m != d.message || m.here != d.here || m.touched {
-			return invalidValue("ReceiveRequestAttemptId", attemptID, "The receiveRequestAttemptId is not valid anymore since the receive call is not retryable.")
-		}
+	a := q.attempts.byID[attemptID]
+	if a.spoilt || slices.ContainsFunc(a.got, q.changed) {
+		return invalidValue("ReceiveRequestAttemptId", attemptID, "The receiveRequestAttemptId is not valid anymore since the receive call is not retryable.")
 	}
 	return nil
+}
+
+func (q *queue) changed(d delivery) bool {
+	m := q.messages[d.seq]
+	return m != d.message || m.here != d.here || m.touched
+}
+
+// throttled spoils the attempt id of a receive that was throttled. Source: awslabs/amazon-sqs-java-messaging-lib, what its users were
+// told by AWS.
+func (s *Server) throttled(body []byte) {
+	var in struct{ QueueUrl, ReceiveRequestAttemptId string }
+	if json.Unmarshal(body, &in) != nil || in.ReceiveRequestAttemptId == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q, err := s.byURL(in.QueueUrl); err == nil && q.fifo {
+		q.attempts.remember(in.ReceiveRequestAttemptId, attempt{at: s.now(), spoilt: true})
+	}
 }
 
 // repeat answers a receive whose attempt id was used before, unless its messages are visible again: the same messages and handles, with

@@ -18,7 +18,7 @@ type Effect string
 // The effects of a Fault.
 const (
 	Fail      Effect = "fail"      // answer 500 and do nothing
-	Throttle  Effect = "throttle"  // answer RequestThrottled and do nothing
+	Throttle  Effect = "throttle"  // answer RequestThrottled and do nothing; a receive's ReceiveRequestAttemptId is then spent
 	Delay     Effect = "delay"     // wait for Fault.Delay, then go on
 	Drop      Effect = "drop"      // break the connection and do nothing
 	Lose      Effect = "lose"      // do it, then break the connection instead of replying

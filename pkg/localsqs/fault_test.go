@@ -222,3 +222,21 @@ func TestBadFaultSpecIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestThrottledReceiveCannotBeRepeatedUnderItsAttemptID(t *testing.T) {
+	faults := localsqs.Faults{Rules: []localsqs.Fault{{Effect: localsqs.Throttle, Action: "ReceiveMessage", Nth: 1}}}
+	bubble(t, localsqs.Options{Faults: faults}, func(t *testing.T, _ *localsqs.Server, client *sqs.Client, _ *string) {
+		url := create(t, client, "q.fifo", map[string]string{"FifoQueue": "true", "ContentBasedDeduplication": "true"})
+		must[*sqs.SendMessageOutput](t)(client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: url, MessageBody: aws.String("x"), MessageGroupId: aws.String("g")}))
+		once := func(o *sqs.Options) { o.Retryer = aws.NopRetryer{} }
+		for _, want := range []string{"RequestThrottled", "InvalidParameterValue"} {
+			_, err := client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: url, ReceiveRequestAttemptId: aws.String("a")}, once)
+			if api, ok := errors.AsType[smithy.APIError](err); !ok || api.ErrorCode() != want {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		}
+		if got := must[*sqs.ReceiveMessageOutput](t)(client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: url, ReceiveRequestAttemptId: aws.String("b")})); len(got.Messages) != 1 {
+			t.Errorf("%d messages under another id, want 1", len(got.Messages))
+		}
+	})
+}

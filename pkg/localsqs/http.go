@@ -105,6 +105,9 @@ func (s *Server) run(c *call, body []byte) (any, error) {
 	}
 	c.strike = s.faults.on(c.action, body)
 	if err := c.strike.before(c.ctx, s.closing); err != nil {
+		if c.strike.effects[Throttle] {
+			s.throttled(body)
+		}
 		return nil, err
 	}
 	out, err := op(s, c, body)
