@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
@@ -335,5 +336,31 @@ func TestWithoutADeadLetterQueueTheQueuesOwnPolicyMovesIt(t *testing.T) {
 		cancel()
 		<-done
 		r.wantCounts(0, 0, 1)
+	})
+}
+
+func TestWhatAHandlerWritesIntoItsAttributesIsNotInTheDeadLetter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "q", nil)
+		value := types.MessageAttributeValue{DataType: aws.String("String"), StringValue: aws.String("v")}
+		if _, err := r.client.SendMessage(t.Context(), &sqs.SendMessageInput{
+			QueueUrl: &r.queue, MessageBody: aws.String("a"), MessageAttributes: map[string]types.MessageAttributeValue{"tenant": value},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		r.run(pool.Config{Handler: func(_ context.Context, m pool.Message) error {
+			delete(m.Attributes, "tenant")
+			m.Attributes["forwarded"] = value
+			return outcome.Quarantine("bad", nil)
+		}})
+		settle(time.Minute)
+		got := r.peek(r.dlq)[0].MessageAttributes
+		if _, ok := got["tenant"]; !ok {
+			t.Errorf("attributes %v, want those of the original", got)
+		}
+		if _, ok := got["forwarded"]; ok {
+			t.Errorf("attributes %v, want none of the handler's", got)
+		}
 	})
 }

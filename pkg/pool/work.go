@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"runtime/debug"
 	"time"
@@ -154,7 +155,9 @@ func (p *Pool) execute(h *held) {
 		ctx, cancel = context.WithDeadlineCause(ctx, h.limitAt, outcome.ErrTimeLimit)
 		defer cancel()
 	}
-	end = p.handler(ctx, h.msg)
+	m := h.msg
+	m.Attributes = maps.Clone(m.Attributes) // a handler may fill them up, to send the message on
+	end = p.handler(ctx, m)
 }
 
 // returned records the end of a handler, unless it had been given up.
