@@ -29,7 +29,7 @@ type act struct {
 type event struct {
 	at     time.Duration
 	worker int
-	what   string // stop, crash, cut off (from queue and record), sqs down, record down, up
+	what   string // stop, crash, cut off (from queue and record), sqs down, sqs slow, replies lost, record down, up
 }
 
 // chaos is one random history, drawn before it is played.
@@ -56,7 +56,7 @@ func drawChaos(t *rapid.T) chaos {
 		return event{
 			at:     time.Duration(rapid.IntRange(0, 300_000).Draw(t, "ms")) * time.Millisecond,
 			worker: rapid.IntRange(0, 1).Draw(t, "worker"),
-			what:   rapid.SampledFrom([]string{"stop", "stop", "crash", "cut off", "cut off", "sqs down", "record down", "up", "up"}).Draw(t, "what"),
+			what:   rapid.SampledFrom([]string{"stop", "stop", "crash", "cut off", "cut off", "sqs down", "sqs slow", "sqs slow", "replies lost", "record down", "up", "up"}).Draw(t, "what"),
 		}
 	})
 	return chaos{
@@ -152,6 +152,7 @@ type mortal struct {
 
 	mu                  sync.Mutex
 	noQueue, noBook     bool
+	slow, lost          bool // both ways of every call to the queue take two seconds; its answers do not arrive
 	crashed             bool
 	starts              int
 	reportedAbandonment bool
@@ -207,7 +208,12 @@ func (m *mortal) set(what string) {
 		m.noBook = true
 	case "cut off":
 		m.noQueue, m.noBook = true, true
+	case "sqs slow":
+		m.slow = true
+	case "replies lost":
+		m.lost = true
 	case "up":
+		m.slow, m.lost = false, false
 		m.noQueue, m.noBook = m.crashed, m.crashed
 	case "crashed":
 		m.crashed, m.noQueue, m.noBook = true, true, true
