@@ -15,7 +15,8 @@ import (
 	"github.com/stagefleet/stagefleet/pkg/outcome"
 )
 
-// SQS is what the pool needs of *sqs.Client.
+// SQS is what the pool needs of *sqs.Client. The pool brings its own retries and ends its calls itself. If the client's HTTP client has a
+// timeout, that must be well above Config.Wait: a poll that it cuts may have been handed messages, which then lie hidden.
 type SQS interface {
 	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
 	DeleteMessageBatch(context.Context, *sqs.DeleteMessageBatchInput, ...func(*sqs.Options)) (*sqs.DeleteMessageBatchOutput, error)
@@ -42,7 +43,7 @@ const maxHidden = 12 * time.Hour
 type Config struct {
 	Name          string // names the pool in metrics, logs and spans; empty: the queue's name
 	QueueURL      string // a name that ends in .fifo makes the pool ask for one message at a time
-	DeadLetterURL string // where quarantined messages go; empty: they stay until the queue's own redrive policy moves them
+	DeadLetterURL string // where quarantined messages go, a queue of the same type; empty: they stay until the queue's own redrive policy moves them
 	Handler       Handler
 	Middleware    []Middleware
 
@@ -107,12 +108,17 @@ func (c Config) Validate() error {
 	if i := slices.Index(c.Gates, nil); i >= 0 {
 		return fmt.Errorf("Gates[%d] is nil, must be set", i)
 	}
+	if c.DeadLetterURL == c.QueueURL || c.DeadLetterURL != "" && isFIFO(c.DeadLetterURL) != isFIFO(c.QueueURL) {
+		return fmt.Errorf("DeadLetterURL is %s, must be another queue of the same type", c.DeadLetterURL)
+	}
 	c = c.withDefaults()
 	if err := c.Policy.Validate(); err != nil {
 		return fmt.Errorf("Policy.%w", err)
 	}
 	return c.validateNumbers()
 }
+
+func isFIFO(url string) bool { return strings.HasSuffix(url, ".fifo") }
 
 func (c Config) validateNumbers() error {
 	for _, f := range []struct {

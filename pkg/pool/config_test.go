@@ -38,6 +38,8 @@ func TestConfigThatCannotWorkIsRefusedByFieldValueAndBound(t *testing.T) {
 		"negative grace":               {func(c *pool.Config) { c.Grace = -1 }, "Grace is -1ns"},
 		"negative settle":              {func(c *pool.Config) { c.Settle = -1 }, "Settle is -1ns"},
 		"negative stuck after":         {func(c *pool.Config) { c.StuckAfter = -1 }, "StuckAfter is -1ns"},
+		"dead letters of another type": {func(c *pool.Config) { c.DeadLetterURL = "https://sqs/dead.fifo" }, "DeadLetterURL is https://sqs/dead.fifo, must be"},
+		"dead letters to itself":       {func(c *pool.Config) { c.DeadLetterURL = c.QueueURL }, "DeadLetterURL is https://sqs/q, must be"},
 		"wait in process is no policy": {func(c *pool.Config) { c.Policy.Waits = []time.Duration{-1} }, "Policy.Waits[0] is -1ns"},
 	} {
 		cfg := pool.Config{QueueURL: "https://sqs/q", Handler: run0}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
@@ -194,6 +195,26 @@ func TestFailedBeatIsRetriedWithinSeconds(t *testing.T) {
 		if run.Status().Held != 0 {
 			t.Error("still held")
 		}
+	})
+}
+
+func TestThrottledEntryIsNoLostReceipt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "q", nil)
+		h := &caused{start: r.start}
+		r.send("a")
+		var once atomic.Bool
+		r.edits(func(op string, out any) {
+			if o, ok := out.(*sqs.ChangeMessageVisibilityBatchOutput); ok && once.CompareAndSwap(false, true) {
+				o.Failed = append(o.Failed, types.BatchResultErrorEntry{Id: o.Successful[0].Id, SenderFault: true, Code: aws.String("RequestThrottled")})
+				o.Successful = nil
+			}
+		})
+		r.run(pool.Config{Handler: h.handle})
+		settle(13 * time.Second)
+		h.notYet(t)
+		r.wantMoments("hide", 10*time.Second, 12*time.Second)
 	})
 }
 

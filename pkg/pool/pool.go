@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,7 +86,7 @@ func New(sqs SQS, cfg Config) (*Pool, error) {
 	}
 	p.workers = crew[*held]{do: p.work, keep: maxIdleWorkers}
 	p.pollers = crew[struct{}]{do: func(struct{}) { p.poll(false) }, keep: maxPollers, tasks: &p.tasks}
-	if strings.HasSuffix(cfg.QueueURL, ".fifo") {
+	if isFIFO(cfg.QueueURL) {
 		p.fifo, p.batch, p.systemAttributes = true, 1, fifoAttributes
 	}
 	for i := len(cfg.Middleware) - 1; i >= 0; i-- {
