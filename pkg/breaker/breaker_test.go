@@ -372,7 +372,10 @@ func TestOutageThatSaysWhenItEndsCountsAndALimitOfOursDoesNot(t *testing.T) {
 	in(t, breaker.Config{}, func(s *subject) {
 		s.calls(20, outcome.RetryAfter(30*time.Second, status(429)))
 		s.want(breaker.Closed)
-		s.calls(9, outcome.RetryAfter(30*time.Second, status(503)))
+		s.calls(20, outcome.Quarantine("bad_request", status(400)))
+		s.want(breaker.Closed)
+		s.calls(8, outcome.RetryAfter(30*time.Second, status(503)))
+		s.calls(1, outcome.Quarantine("credentials", status(511)))
 		s.want(breaker.Closed)
 		s.calls(1, outcome.RetryAfter(30*time.Second, status(529)))
 		s.want(breaker.Open)

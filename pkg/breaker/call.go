@@ -48,23 +48,31 @@ func judged(ctx context.Context, err error) error {
 	return outcome.Because(ctx, err)
 }
 
-// Outage is an error that can tell the dependency's trouble, such as a 503, from a limit of ours, such as a 429: both may say when to
-// try again. Without it a failure that says so is taken for a limit.
+// Outage is an error that can tell what the dependency refuses to all, such as by a 503 or to a key that has expired, from what is about
+// one call, such as a 429 that says when to try again. Without it a failure that says so is taken for a limit of ours, and a
+// quarantine for a fault of the call's.
 type Outage interface {
 	error
 	Outage() bool
 }
 
+// IsOutage tells whether err is one.
+func IsOutage(err error) bool {
+	o, ok := errors.AsType[Outage](err)
+	return ok && o.Outage()
+}
+
 // neutral ends say nothing about the dependency.
 func neutral(err error) bool {
 	v := outcome.Of(err)
-	if v.Kind != outcome.KindRetry && v.Kind != outcome.KindPanic {
+	switch v.Kind {
+	case outcome.KindRetry, outcome.KindPanic:
+		return v.After > 0 && !IsOutage(err)
+	case outcome.KindQuarantine:
+		return !IsOutage(err)
+	default:
 		return true
 	}
-	if o, ok := errors.AsType[Outage](err); ok && o.Outage() {
-		return false
-	}
-	return v.After > 0
 }
 
 // begin asks for one call. The report must be made, and only the first one counts.

@@ -119,7 +119,7 @@ func TestFailuresOfTheAPIHaveTheirEndsAfterOneRequest(t *testing.T) {
 }
 
 func TestAnOutageIsToldFromALimitOfOurs(t *testing.T) {
-	for status, want := range map[int]bool{429: false, 400: false, 500: true, 503: true, 529: true} {
+	for status, want := range map[int]bool{429: false, 400: false, 401: true, 402: true, 403: true, 500: true, 503: true, 529: true} {
 		a, _ := answering(t, status, map[string]string{"Retry-After": "30"}, `{}`)
 		_, err := a.Answer(t.Context(), question)
 		f, ok := errors.AsType[*Failure](err)

@@ -30,8 +30,11 @@ func (f *Failure) Error() string {
 // Reason names the failure for a record (package outcome).
 func (f *Failure) Reason() string { return fmt.Sprintf("provider_http_%d", f.Status) }
 
-// Outage tells the provider's own trouble from what we ask of it (package breaker).
-func (f *Failure) Outage() bool { return f.Status >= http.StatusInternalServerError }
+// Outage tells what the provider would refuse to any request, in its own trouble or with our key or budget, from what it refuses to
+// this one (package breaker).
+func (f *Failure) Outage() bool {
+	return f.Status >= http.StatusInternalServerError || spent[f.Code] || keyless[f.Status]
+}
 
 // Reasons of the ends that providers cause, besides those of package outcome.
 const (
@@ -45,6 +48,9 @@ const (
 
 // spent are codes that come with 429 and that no waiting heals (Anthropic: "API errors"; OpenAI: "Error codes").
 var spent = map[string]bool{"enforced_spend_limit_reached": true, "insufficient_quota": true}
+
+// keyless are answers to a key that is missing, has expired or is not paid for.
+var keyless = map[int]bool{http.StatusUnauthorized: true, http.StatusForbidden: true, http.StatusPaymentRequired: true}
 
 // statusOverloaded is Anthropic's own status for an overloaded platform.
 const statusOverloaded = 529
@@ -62,7 +68,7 @@ func failed(provider string, status int, header http.Header, body []byte) error 
 		return outcome.Retry(f)
 	case status == http.StatusRequestEntityTooLarge:
 		return outcome.Reject(ReasonTooLarge, "The recording is larger than the speech or vision service accepts.")
-	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusPaymentRequired:
+	case keyless[status]:
 		return outcome.Quarantine(ReasonCredentials, f)
 	default:
 		return outcome.Quarantine(ReasonRequest, f)

@@ -52,7 +52,8 @@ func (s *service) breakerConfig() breaker.Config {
 func (s *service) callProvider(ctx context.Context, call func(context.Context) error) error {
 	err := s.breaker.Do(ctx, call)
 	v := outcome.Of(err)
-	if v.Kind != outcome.KindRetry || ctx.Err() != nil || s.breaker.State() == breaker.Closed {
+	theirs := v.Kind == outcome.KindRetry || v.Kind == outcome.KindQuarantine && breaker.IsOutage(err)
+	if !theirs || ctx.Err() != nil || s.breaker.State() == breaker.Closed {
 		return err
 	}
 	wait := max(v.After, s.res.Settings.Stage.Breaker.Open)
