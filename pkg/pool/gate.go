@@ -20,7 +20,8 @@ const (
 	reasonStuck    = "handlers_stuck"
 	reasonCapacity = "capacity"
 	reasonDraining = "draining"
-	reasonDone     = "done_before" // of a message that is not started
+	reasonDone     = "done_before" // of a message that is not started, as
+	reasonRevoked  = "revoked"     // is this one
 )
 
 // storeGate is closed from a claim that failed until a ping succeeds.

@@ -220,17 +220,34 @@ func TestHangingQueueKeepsNoRecordFromBeingRenewed(t *testing.T) {
 	})
 }
 
-func TestWorkThatIsTakenBeforeItsHandlerStartsIsToldAtOnce(t *testing.T) {
+func TestWorkThatIsTakenOrLapsesBeforeItsHandlerStartsIsNotStarted(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, "q", nil)
-		b := newBook(30 * time.Second)
-		h := &caused{start: r.start}
-		r.run(pool.Config{Ledger: b, Beat: time.Second, Visibility: 30 * time.Second, Protector: &shield{wait: 4 * time.Second}, Handler: h.handle})
-		r.send("a")
-		settle(500 * time.Millisecond)
-		b.with(func() { b.only0().told = outcome.ErrSuperseded })
-		settle(4 * time.Second)
-		h.want(t, outcome.ErrSuperseded, 4*time.Second)
-	})
+	for name, c := range map[string]struct {
+		lease time.Duration
+		told  error
+		end   outcome.Kind
+	}{
+		"taken":      {30 * time.Second, outcome.ErrSuperseded, outcome.KindSuperseded},
+		"cannot ask": {4500 * time.Millisecond, errors.New("row locked"), outcome.KindLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, "q", nil)
+				b := newBook(c.lease)
+				h := &caused{start: r.start}
+				run := r.run(pool.Config{Ledger: b, Beat: time.Second, Protector: &shield{wait: 4 * time.Second}, Visibility: 30 * time.Second, Handler: h.handle})
+				r.send("a")
+				settle(500 * time.Millisecond)
+				b.with(func() { b.only0().told = c.told })
+				settle(4 * time.Second)
+				p := b.only()
+				if h.runs != 0 || len(p.ends) != 1 || p.ends[0] != c.end {
+					t.Errorf("%d runs, ends %v, want no start and the end %s", h.runs, p.ends, c.end)
+				}
+				if st := run.Status(); st.Running != 0 || st.Held != 0 {
+					t.Errorf("status %+v", st)
+				}
+			})
+		})
+	}
 }

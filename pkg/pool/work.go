@@ -53,7 +53,23 @@ func (p *Pool) work(h *held) {
 		p.mu.Unlock()
 		p.cfg.Protector.Enter(p.working)
 	}
+	if cause := p.revoked(h, time.Now()); cause != nil {
+		p.metrics.notStarted.WithLabelValues(reasonRevoked).Inc()
+		p.close(h, cause)
+		return
+	}
 	p.execute(h)
+}
+
+// revoked tells why a message must not be started any more, though its claim was granted: the claim, or the wait for protection, may
+// have lasted.
+func (p *Pool) revoked(h *held, now time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if lease, _ := p.ends(h); h.taken == nil && !now.Before(lease) {
+		return outcome.ErrLeaseLost
+	}
+	return h.taken
 }
 
 // atLimit tells whether the queue would move the message to its dead letters rather than deliver it again. Only the record can
@@ -124,10 +140,7 @@ func (p *Pool) startHandler(h *held) context.Context {
 	if p.cfg.TimeLimit > 0 {
 		h.limitAt = now.Add(p.cfg.TimeLimit)
 	}
-	switch {
-	case h.taken != nil:
-		p.endHandler(h, h.taken, now)
-	case p.working.Err() != nil:
+	if p.working.Err() != nil {
 		p.endHandler(h, outcome.ErrDraining, now)
 	}
 	p.pokeKeeper(p.nextFor(h, now, false))
