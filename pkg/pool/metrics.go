@@ -17,6 +17,7 @@ type metrics struct {
 	notStarted *prometheus.CounterVec // by reason
 	seconds    prometheus.Histogram
 	calls      *prometheus.CounterVec // to SQS and the record, receives apart
+	settled    *prometheus.CounterVec // by action
 	beats      *prometheus.CounterVec // by what was renewed, and result
 	beatLate   prometheus.Histogram
 	failures   *prometheus.CounterVec // settlements that failed, by action and reason
@@ -26,6 +27,7 @@ type metrics struct {
 	full, partial, empty, failed prometheus.Counter
 	done                         prometheus.Counter
 	deletes, hides, deadLetters  prometheus.Counter
+	deleted, hidden              prometheus.Counter
 }
 
 func newMetrics(p *Pool) (*metrics, error) {
@@ -48,6 +50,7 @@ func newMetrics(p *Pool) (*metrics, error) {
 		notStarted: vec("not_started_total", "Messages received and given back without a start, by reason.", "reason"),
 		seconds:    histogram("handler_seconds", "Time that handlers took.", prometheus.ExponentialBuckets(0.001, 4, 12)),
 		calls:      vec("settle_calls_total", "Calls that settle messages, by action.", "action"),
+		settled:    vec("settled_total", "Messages settled, as the queue confirmed, by action.", "action"),
 		beats:      vec("beats_total", "Calls that renew messages, by what they renew and result.", "of", "result"),
 		beatLate:   histogram("beat_late_seconds", "How late renewals began.", prometheus.ExponentialBuckets(0.01, 4, 8)),
 		failures:   vec("settle_failures_total", "Messages whose settlement failed, by action and reason.", "action", "reason"),
@@ -58,6 +61,7 @@ func newMetrics(p *Pool) (*metrics, error) {
 	m.empty, m.failed = m.receives.WithLabelValues("empty"), m.receives.WithLabelValues("error")
 	m.deletes, m.hides = m.calls.WithLabelValues(string(Delete)), m.calls.WithLabelValues(string(Hide))
 	m.deadLetters = m.calls.WithLabelValues(string(DeadLetter))
+	m.deleted, m.hidden = m.settled.WithLabelValues(string(Delete)), m.settled.WithLabelValues(string(Hide))
 	m.done = m.ends.WithLabelValues(string(outcome.KindDone))
 	for _, kind := range outcome.Kinds() { // growth is seen only from a value that was there before, so the first loss counts too
 		m.ends.WithLabelValues(string(kind))

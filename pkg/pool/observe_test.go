@@ -79,6 +79,7 @@ func TestMetricsSayWhatHappenedInABoundedVocabulary(t *testing.T) {
 			"messages_total{}": 10, "ends_total{end=done}": 7, "ends_total{end=quarantine}": 1, "ends_total{end=reject}": 1, "ends_total{end=panic}": 1,
 			"beats_total{of=visibility,result=ok}": 1, "slots{}": 20, "running{}": 0, "held{}": 0, "receiving{}": 1, "handler_seconds{}": 10,
 			"beat_late_seconds{}": 7, "settle_calls_total{action=dead_letter}": 1, "duplicate_receives_total{}": 0, "stuck{}": 0,
+			"settled_total{action=delete}": 9, "settled_total{action=hide}": 1,
 		} {
 			if got[name] != want {
 				t.Errorf("%s = %v, want %v", name, got[name], want)
@@ -121,6 +122,9 @@ func TestSettleFailuresAreCountedByReason(t *testing.T) {
 		got := gather(t, registry)
 		if got["settle_failures_total{action=delete,reason=receipt_gone}"] != 1 || got["settle_failures_total{action=delete,reason=service}"] != 1 {
 			t.Errorf("failures %v", got)
+		}
+		if n := got["settled_total{action=delete}"]; n != 1 {
+			t.Errorf("%v deleted, want the one that the queue confirmed", n)
 		}
 	})
 }

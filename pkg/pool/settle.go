@@ -63,7 +63,7 @@ func (p *Pool) deleteBatch(hs []*held) {
 		failed = byPosition(out.Failed)
 	}
 	p.metrics.deletes.Inc()
-	p.answered(hs, used, failed, err)
+	p.metrics.deleted.Add(p.answered(hs, used, failed, err))
 }
 
 // hideBatch hides by the newest receipts. Neither a renewal under way nor a later one may undo it.
@@ -95,11 +95,12 @@ func (p *Pool) hideBatch(hs []*held) {
 		failed = byPosition(out.Failed)
 	}
 	p.metrics.hides.Inc()
-	p.answered(hs, used, failed, err)
+	p.metrics.hidden.Add(p.answered(hs, used, failed, err))
 }
 
-// answered lets go of the messages that a call settled, and of no other: an answer about a receipt of the past says nothing.
-func (p *Pool) answered(hs []*held, used handles, failed failures, err error) {
+// answered lets go of the messages that a call settled, and of no other: an answer about a receipt of the past says nothing. It returns
+// how many those are.
+func (p *Pool) answered(hs []*held, used handles, failed failures, err error) (settled float64) {
 	var done [batch]bool
 	p.mu.Lock()
 	for i, h := range hs {
@@ -110,12 +111,14 @@ func (p *Pool) answered(hs []*held, used handles, failed failures, err error) {
 	p.mu.Unlock()
 	for i, h := range hs {
 		if done[i] {
+			settled++
 			p.pay(h)
 		} else {
 			p.failed(h, used[i], failed[i], err)
 		}
 	}
 	p.settled.Fire()
+	return settled
 }
 
 // failed takes in the answer about a message that a call did not settle: it is tried again, or past hope.

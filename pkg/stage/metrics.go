@@ -30,7 +30,7 @@ var OwnMetrics = map[Signal]Own{
 	SignalRefused:    {Name: "ProtectionRefused", Metric: "stagefleet_protection_calls_total", Label: "result", Values: []string{"refused"}, StageLabel: "task", Counter: true},
 	SignalQuarantine: {Name: "Quarantines", Metric: "stagefleet_pool_ends_total", Label: "end", Values: []string{"panic", "quarantine"}, StageLabel: "pool", Counter: true},
 	SignalPaused:     {Name: "Paused", Metric: "stagefleet_control_paused", StageLabel: "stage"},
-	SignalFinished:   {Metric: "stagefleet_pool_settle_calls_total", Label: "action", Values: []string{"delete"}, StageLabel: "pool", Counter: true},
+	SignalFinished:   {Metric: "stagefleet_pool_settled_total", Label: "action", Values: []string{"delete"}, StageLabel: "pool", Counter: true},
 	SignalOutbox:     {Name: "OutboxLag", Metric: "fleet_job_outbox_lag_seconds", Server: true},
 	SignalRecord:     {Name: "RecordSilent", Metric: "fleet_record_silent", Server: true},
 }
