@@ -149,27 +149,37 @@ func TestPoisonAtTheHeadOfAGroupDeadLettersNothingUntried(t *testing.T) {
 	})
 }
 
+// status is the error of a reply that came with it.
+type status int
+
+func (status) Error() string         { return "reply" }
+func (s status) HTTPStatusCode() int { return int(s) }
+
 func TestReceiveWhoseAnswerWasLostIsRepeatedUnderTheSameName(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, "q.fifo", nil)
-		r.send("g:0")
-		var lost int
-		r.after = func(c call) error {
-			if c.op == "receive" && lost == 0 {
-				lost++
-				return errQueue
-			}
-			return nil
-		}
-		g := &groups{}
-		r.run(pool.Config{Slots: 1, Middleware: []pool.Middleware{g.wrap}})
-		settle(2 * time.Second)
-		calls := r.made("receive")
-		if len(g.order["g"]) != 1 || calls[0].attempt != calls[1].attempt || calls[0].attempt == "" || calls[2].attempt == calls[1].attempt {
-			t.Errorf("ran %v after receives %+v, want it without waiting for the visibility", g.order["g"], calls)
-		}
-	})
+	for name, err := range map[string]error{"no reply": errQueue, "a reply that broke off": status(200), "trouble of the queue's": status(503)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, "q.fifo", nil)
+				r.send("g:0")
+				var lost int
+				r.after = func(c call) error {
+					if c.op == "receive" && lost == 0 {
+						lost++
+						return err
+					}
+					return nil
+				}
+				g := &groups{}
+				r.run(pool.Config{Slots: 1, Middleware: []pool.Middleware{g.wrap}})
+				settle(2 * time.Second)
+				calls := r.made("receive")
+				if len(g.order["g"]) != 1 || calls[0].attempt != calls[1].attempt || calls[0].attempt == "" || calls[2].attempt == calls[1].attempt {
+					t.Errorf("ran %v after receives %+v, want it without waiting for the visibility", g.order["g"], calls)
+				}
+			})
+		})
+	}
 }
 
 func TestReceiveThatWasRefusedIsNotRepeatedUnderItsName(t *testing.T) {

@@ -77,14 +77,15 @@ func hopeless(err error) bool {
 	}, api.ErrorCode())
 }
 
-// refused tells whether the queue has answered that it does not do what was asked. An answer of its own trouble, or none, leaves open
-// what it has done.
+// refused tells whether the queue has answered that it does not do what was asked. An answer of its own trouble, one that broke off, or
+// none leaves open what it has done.
 func refused(err error) bool {
 	if answer, ok := errors.AsType[interface {
 		error
 		HTTPStatusCode() int
 	}](err); ok {
-		return answer.HTTPStatusCode() < http.StatusInternalServerError
+		code := answer.HTTPStatusCode()
+		return code >= http.StatusBadRequest && code < http.StatusInternalServerError
 	}
 	_, ok := errors.AsType[smithy.APIError](err)
 	return ok
