@@ -3,6 +3,7 @@ package envelope_test
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,4 +90,16 @@ func FuzzDecodeAcceptsOnlyWhatEncodeCouldWrite(f *testing.F) {
 			t.Fatalf("%s is not JSON", again)
 		}
 	})
+}
+
+func TestIdentifiersOfOneMillisecondSortInTheOrderOfTheirMaking(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var ids []string
+	for range 1000 {
+		ids = append(ids, envelope.NewID(at))
+		envelope.NewID(at.Add(time.Millisecond)) // of somebody whose clock was read later
+	}
+	if !slices.IsSorted(ids) || len(slices.Compact(ids)) != 1000 {
+		t.Error("not in order, or not different ones")
+	}
 }
