@@ -80,6 +80,8 @@ func newKeysRotate(getenv func(string) string) *cobra.Command {
 	var overlap time.Duration
 	cmd := &cobra.Command{
 		Use: "rotate ID", Short: "Make a key in the place of another, which lives on for an overlap", Args: usage(cobra.ExactArgs(1)),
+		Long: "rotate makes a key with the tenant, the name, the scopes and the rate of another, and shows its secret this once. A key that was made\n" +
+			"with a lifetime keeps it: the new one lives as long from now on. The other one lives for the overlap, and never longer than it would have.",
 		Example: "  fleet keys rotate ID --overlap 24h",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return b.open(func(ctx context.Context, l ledger) error {

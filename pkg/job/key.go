@@ -100,8 +100,8 @@ func (s *Store) newKey(ctx context.Context, id, secret string, err error) (NewKe
 	return NewKey{Key: row.Key, Secret: secret}, err
 }
 
-// RotateKey makes a key that may do what another may, and lets the other live for the overlap and no longer, so that its
-// users can be changed one by one. ErrNotFound when there is no such key, ErrEnded when it has expired or was revoked.
+// RotateKey makes a key that may do what another may for as long a lifetime, from now on, and lets the other live for the overlap and
+// no longer, so that its users can be changed one by one. ErrNotFound when there is no such key, ErrEnded when it has expired or was revoked.
 func (s *Store) RotateKey(ctx context.Context, id string, overlap time.Duration, who string) (NewKey, error) {
 	if overlap < 0 || overlap > maxLifetime {
 		return NewKey{}, &Invalid{"The overlap is 0 or more and at most ten years."}
@@ -118,9 +118,14 @@ func (s *Store) RotateKey(ctx context.Context, id string, overlap time.Duration,
 		if _, err := tx.Exec(ctx, q("expire_key"), id, overlap.Microseconds()); err != nil {
 			return err
 		}
-		return insertKey(ctx, tx, fresh, secret, KeyRequest{Tenant: old.Tenant, Name: old.Name, Scopes: old.Scopes, PerMinute: old.PerMinute})
+		return insertKey(ctx, tx, fresh, secret, old.successor())
 	})
 	return s.newKey(ctx, fresh, secret, err)
+}
+
+// successor asks for a key like this one.
+func (k keyRow) successor() KeyRequest {
+	return KeyRequest{Tenant: k.Tenant, Name: k.Name, Scopes: k.Scopes, PerMinute: k.PerMinute, Lifetime: micro(k.lifetime)}
 }
 
 // RevokeKey ends a key at once. Revoking it again changes nothing; ErrNotFound when there is no such key.
@@ -190,8 +195,9 @@ func (s *Store) CheckKey(ctx context.Context, secret string) (Key, error) {
 // keyRow is a key as it is stored, at the moment now.
 type keyRow struct {
 	Key
-	hash string
-	now  int64
+	hash     string
+	lifetime int64 // that it was made with; zero: until it is revoked
+	now      int64
 }
 
 // dead says why a key permits nothing any more.
@@ -233,7 +239,7 @@ func scanKey(scan func(...any) error) (keyRow, error) {
 	var row keyRow
 	var scopes string
 	var created, expires, revoked, used int64
-	err := scan(&row.ID, &row.Tenant, &row.hash, &scopes, &row.Name, &row.PerMinute, &created, &expires, &revoked, &used, &row.now)
+	err := scan(&row.ID, &row.Tenant, &row.hash, &scopes, &row.Name, &row.PerMinute, &created, &expires, &revoked, &used, &row.lifetime, &row.now)
 	if err != nil {
 		return row, err
 	}

@@ -2,10 +2,12 @@ package job_test
 
 import (
 	"context"
+	"crypto/rand"
 	"flag"
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -54,6 +56,19 @@ var databases = sqldbtest.Databases{Prepare: func(ctx context.Context, url strin
 
 // freshURL returns the address of a database of the kind that is the test's own; on Postgres it is migrated.
 func freshURL(t testing.TB, kind string) string { return databases.URL(t, kind) }
+
+// unmigratedURL returns the address of an empty database of the kind that is the test's own.
+func unmigratedURL(t testing.TB, kind string) string {
+	t.Helper()
+	if kind == "sqlite" {
+		return freshURL(t, kind)
+	}
+	url, err := databases.Cluster(t).Create(t.Context(), "empty_"+strings.ToLower(rand.Text()), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
 
 func open(t testing.TB, url string, opt job.Options) *job.Store {
 	t.Helper()

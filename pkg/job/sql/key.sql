@@ -1,13 +1,13 @@
 -- name: insert_key
-INSERT INTO api_key (id, tenant, hash, scopes, name, per_minute, created_at, expires_at)
-SELECT $1, a.tenant, $3, $4, $5, $6, now_us(), CASE WHEN CAST($7 AS BIGINT) = 0 THEN 0 ELSE now_us() + CAST($7 AS BIGINT) END
+INSERT INTO api_key (id, tenant, hash, scopes, name, per_minute, created_at, expires_at, lifetime)
+SELECT $1, a.tenant, $3, $4, $5, $6, now_us(), CASE WHEN CAST($7 AS BIGINT) = 0 THEN 0 ELSE now_us() + CAST($7 AS BIGINT) END, CAST($7 AS BIGINT)
 FROM account a WHERE a.tenant = $2
 
 -- name: key
-SELECT id, tenant, hash, scopes, name, per_minute, created_at, expires_at, revoked_at, used_at, now_us() FROM api_key WHERE id = $1
+SELECT id, tenant, hash, scopes, name, per_minute, created_at, expires_at, revoked_at, used_at, lifetime, now_us() FROM api_key WHERE id = $1
 
 -- name: keys
-SELECT id, tenant, hash, scopes, name, per_minute, created_at, expires_at, revoked_at, used_at, now_us() FROM api_key
+SELECT id, tenant, hash, scopes, name, per_minute, created_at, expires_at, revoked_at, used_at, lifetime, now_us() FROM api_key
 WHERE $1 = '' OR tenant = $1 ORDER BY id
 
 -- name: any_key
