@@ -33,7 +33,7 @@ func (u *unit) settleAccount(j *jobRow) error {
 		}
 		amount *= n
 	}
-	if _, err := u.tx.Exec(u.ctx, q("job_ended"), j.Tenant, amount, flag(j.waited)); err != nil {
+	if _, err := u.tx.Exec(u.ctx, q("job_ended"), j.Tenant, amount, flag(j.waited), today(born(j.ID))); err != nil {
 		return fmt.Errorf("book the end of a job: %w", err)
 	}
 	return nil
@@ -66,7 +66,11 @@ func (u *unit) entry(j *jobRow, kind string, amount int64, note string) (int64, 
 }
 
 func (u *unit) entryArgs(j *jobRow, kind string, amount int64, note string) []any {
-	return []any{u.newID(), j.Tenant, j.ID, kind, j.ID + "/" + kind, amount, note}
+	once := j.ID + "/" + kind
+	if kind == entryRecovered { // may happen again
+		once = fmt.Sprintf("%s/%d", once, j.Recovered)
+	}
+	return []any{u.newID(), j.Tenant, j.ID, kind, once, amount, note}
 }
 
 // charge is the admission: one guarded statement, and if it declines, a look at why. The entry goes with the job.

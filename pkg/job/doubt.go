@@ -20,6 +20,9 @@ import (
 // The record cannot tell it apart: an owner that never heard of its claim and one whose process was ended by the work have both
 // said nothing since, and only counting the second kind stops poison. It is one of MaxCrashes for one outage, and no attempt.
 
+// reasonNeverRun is why a claim ended that nobody knew to be theirs. Nobody pays for it.
+const reasonNeverRun = "never_run"
+
 const (
 	againTime = 5 * time.Second // for asking for a lost answer again, at once
 	lastTime  = time.Second     // for the last try, when the store is closed
@@ -99,14 +102,13 @@ func (s *Store) giveBack(ctx context.Context, rs []ClaimRequest) error {
 		ids[i] = r.Step
 	}
 	slices.Sort(ids)
-	v := outcome.Of(outcome.ErrDraining)
 	return s.updateAndHand(ctx, "give_back", locks{level: lockSteps, steps: slices.Compact(ids)}, func(u *unit) {
 		for _, r := range rs {
 			st := u.steps[r.Step]
 			if st == nil || st.State != stepRunning || st.Token != r.token {
 				continue
 			}
-			u.release(st, v.Kind, v.Reason, Timings{})
+			u.release(st, outcome.KindInterrupted, reasonNeverRun, Timings{})
 			if r.ReceivesAtLimit {
 				u.emit(st)
 			}

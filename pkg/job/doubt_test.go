@@ -199,3 +199,24 @@ func TestEndsWhoseAnswersWereLostHaveHappenedOnceWhenToldAgain(t *testing.T) {
 		}
 	})
 }
+
+func TestNobodyPaysForAJobOfWhichOnlyAClaimWasMadeThatNobodyKnewOf(t *testing.T) {
+	onForgetful(t, func(t *testing.T, f *fixture, s *job.Store, w *forgetful) {
+		j := f.submit(f.submission("talk"))
+		m := f.message("ingest")
+		w.lose.Store(1)
+		w.refuse.Store(1)
+		if _, err := s.Claim(f.ctx, request(m, "ingest")); err == nil {
+			t.Fatal("claimed")
+		}
+		f.must(s.Ping(f.ctx))
+		if h := f.job(j.ID).Steps[0].History; len(h) != 1 || h[0].Reason != "never_run" {
+			t.Fatalf("executions %+v", h)
+		}
+		f.must(f.s.Cancel(f.ctx, "acme", j.ID, "me", ""))
+		if f.balance() != 0 {
+			t.Errorf("balance %d", f.balance())
+		}
+		f.sound()
+	})
+}

@@ -72,7 +72,7 @@ var hot = map[string][]any{
 	"recount":          {"acme"},
 	"lock_accounts":    {job.AccountRows},
 	"job_has_attempts": {"j1"},
-	"job_ended":        {"acme", 1, 0},
+	"job_ended":        {"acme", 1, 0, 1},
 	"read_account":     {"acme"},
 	"lock_await":       {"e1"},
 	"park_await":       {"e1", "s1", 1},

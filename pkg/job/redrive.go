@@ -99,7 +99,7 @@ func (u *unit) reopen(j *jobRow, who string) error {
 	if _, err := u.tx.Exec(u.ctx, q("job_reopened"), j.Tenant); err != nil {
 		return fmt.Errorf("book the reopened job: %w", err)
 	}
-	if _, err := u.entry(j, fmt.Sprintf("%s/%d", entryRecovered, j.Recovered), 0, ""); err != nil {
+	if _, err := u.entry(j, entryRecovered, 0, ""); err != nil {
 		return err
 	}
 	return audit(u.ctx, u.tx, who, "redrive", j.ID, "")

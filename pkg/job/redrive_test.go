@@ -2,6 +2,7 @@ package job_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -164,5 +165,38 @@ func TestAnUploadThatNoJobTakesIsGarbage(t *testing.T) {
 			t.Errorf("left %v, %v", idle, err)
 		}
 		f.sound()
+	})
+}
+
+func TestEveryRecoveryIsAnEntryOfOneKind(t *testing.T) {
+	kinds := func(f *fixture) string {
+		entries, _, err := f.s.Entries(f.ctx, "acme", "", 10)
+		f.must(err)
+		var all []string
+		for _, e := range entries {
+			all = append(all, e.Kind)
+		}
+		slices.Sort(all)
+		return strings.Join(all, " ")
+	}
+	onBoth(t, func(t *testing.T, f *fixture) {
+		j := f.submit(f.submission("talk"))
+		for range 2 {
+			f.end(f.claim("ingest"), outcome.Quarantine("bug", nil))
+			f.must(f.s.Redrive(f.ctx, j.ID, "ann"))
+			f.pump(nil)
+		}
+		if got := kinds(f); got != "charge recovered recovered refund" {
+			t.Errorf("entries %s", got)
+		}
+	})
+	t.Run("of an earlier release", func(t *testing.T) {
+		onOld(t, "00011", []string{
+			"INSERT INTO account_entry (id, tenant, job, kind, once, amount, at) VALUES ('a', 'acme', 'j', 'recovered/2', 'j/recovered/2', 0, 1)",
+		}, func(t *testing.T, f *fixture) {
+			if got := kinds(f); got != "recovered" {
+				t.Errorf("entries %s", got)
+			}
+		})
 	})
 }

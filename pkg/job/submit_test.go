@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/job"
+	"github.com/stagefleet/stagefleet/pkg/outcome"
 )
 
 func TestSubmitStoresTheJobItsChargeAndItsFirstMessage(t *testing.T) {
@@ -304,4 +305,32 @@ func TestSubmissionsAndPublicationsLockTargetsInOneOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.sound()
+}
+
+func TestWhatIsGivenBackOnTheDayOfItsChargeWasNotSpent(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.limit(job.Account{Tenant: "acme", Unlimited: true, DailyCap: 10})
+		spent := func(want int64) {
+			t.Helper()
+			if a, err := f.s.Account(f.ctx, "acme"); err != nil || a.SpentToday != want {
+				t.Fatalf("spent %d today, want %d; %v", a.SpentToday, want, err)
+			}
+		}
+		f.submit(f.submission("a"))
+		f.end(f.claim("ingest"), outcome.Reject("empty", "It is empty."))
+		spent(0)
+		f.submit(f.submission("b"))
+		f.end(f.claim("ingest"), outcome.Quarantine("bug", nil))
+		f.submit(f.submission("c"))
+		f.run("ingest", "")
+		d := f.submit(f.submission("d"))
+		spent(10)
+		_ = f.declined(f.submission("e"), job.RefusedDailyCap)
+		f.must(f.s.Change(f.ctx, "UPDATE account SET day = day + 1")) // what was charged was charged on the day before
+		f.must(f.s.Cancel(f.ctx, "acme", d.ID, "me", ""))
+		if n, err := f.s.Int(f.ctx, "SELECT spent FROM account"); err != nil || n != 10 || f.balance() != -5 {
+			t.Fatalf("spent %d, balance %d, %v", n, f.balance(), err)
+		}
+		f.sound()
+	})
 }

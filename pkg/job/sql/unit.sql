@@ -176,14 +176,17 @@ INSERT INTO account_entry (id, tenant, job, kind, once, amount, note, at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, now_us())
 ON CONFLICT (once) DO NOTHING
 
+-- What is given back of a charge of the day, $4, was not spent on it.
 -- name: job_ended
-UPDATE account SET in_flight = in_flight - 1, waiting = waiting - $3, balance = balance + $2 WHERE tenant = $1
+UPDATE account SET in_flight = in_flight - 1, waiting = waiting - $3, balance = balance + $2,
+	spent = spent - CASE WHEN day = $4 THEN $2 ELSE 0 END
+WHERE tenant = $1
 
 -- name: job_reopened
 UPDATE account SET in_flight = in_flight + 1 WHERE tenant = $1
 
 -- name: job_has_attempts
-SELECT COUNT(*) FROM attempt WHERE job = $1
+SELECT COUNT(*) FROM attempt WHERE job = $1 AND reason <> 'never_run'
 
 -- name: clock
 SELECT now_us()
