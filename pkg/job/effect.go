@@ -55,10 +55,10 @@ func (s *Store) EffectBegin(ctx context.Context, c Claim, name string) (Effect, 
 }
 
 // EffectDone stores the result of an effect; later executions of the step get it from EffectBegin instead of calling.
-// It is accepted from an owner that has lost its lease too: what has happened has happened.
+// It is accepted from an owner that has lost its lease too: what has happened has happened. That one's takes the place of no other.
 func (s *Store) EffectDone(ctx context.Context, c Claim, id string, result []byte) error {
 	err := s.db.Update(ctx, "effect_done", func(tx *sqldb.Tx) error {
-		n, err := tx.Exec(ctx, q("end_effect"), id, c.Step, base64.StdEncoding.EncodeToString(result))
+		n, err := tx.Exec(ctx, q("end_effect"), id, c.Step, base64.StdEncoding.EncodeToString(result), c.Token)
 		if err == nil && n == 0 {
 			return ErrNotFound
 		}
@@ -103,7 +103,7 @@ func (s *Store) Receive(ctx context.Context, e Event) (bool, error) {
 // counts as later came later.
 func (s *Store) wake(ctx context.Context, name, effect string, overdue bool, store func(*unit) error) error {
 	return s.decide(ctx, name, func(u *unit) error {
-		step, err := u.lockAwait(effect)
+		step, deadline, err := u.lockAwait(effect)
 		if err != nil {
 			return err
 		}
@@ -113,21 +113,21 @@ func (s *Store) wake(ctx context.Context, name, effect string, overdue bool, sto
 		if err := u.load(lockAll, []string{step}); err != nil {
 			return err
 		}
-		return u.resume(u.steps[step], effect, overdue)
+		return u.resume(u.steps[step], effect, overdue && deadline <= u.now) // it may have been parked anew since somebody looked
 	})
 }
 
-// lockAwait returns the step that is parked on an effect, if one is.
-func (u *unit) lockAwait(effect string) (parked string, err error) {
+// lockAwait returns the step that is parked on an effect, if one is, and until when.
+func (u *unit) lockAwait(effect string) (parked string, deadline int64, err error) {
 	var step, state string
-	err = u.tx.One(u.ctx, q("lock_await"), []any{effect}, &step, &state)
+	err = u.tx.One(u.ctx, q("lock_await"), []any{effect}, &step, &state, &deadline)
 	switch {
 	case errors.Is(err, sql.ErrNoRows), err == nil && state != awaitParked:
-		return "", nil
+		return "", 0, nil
 	case err != nil:
-		return "", fmt.Errorf("lock await: %w", err)
+		return "", 0, fmt.Errorf("lock await: %w", err)
 	}
-	return step, nil
+	return step, deadline, nil
 }
 
 const awaitParked = "parked"

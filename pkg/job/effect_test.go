@@ -241,3 +241,39 @@ func TestAwaitingAnEffectThatWasNeverBegunIsTheStepsDeath(t *testing.T) {
 		f.sound()
 	})
 }
+
+func TestAResultThatComesLateTakesThePlaceOfNoOther(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.submit(f.submission("talk"))
+		m := f.message("ingest")
+		late := f.claimRow(m, "ingest")
+		f.begin(late, "buy")
+		f.begin(late, "sell")
+		f.age(2 * time.Minute)
+		owner := f.claimRow(m, "ingest")
+		for name, order := range map[string][]job.Claim{"buy": {owner, late}, "sell": {late, owner}} {
+			for _, c := range order {
+				f.must(f.s.EffectDone(f.ctx, c, f.begin(owner, name).ID, []byte(c.Token)))
+			}
+			if got := f.begin(owner, name); string(got.Result) != owner.Token {
+				t.Errorf("%s: the result is the late owner's", name)
+			}
+		}
+	})
+}
+
+func TestAnAwaitThatWasParkedAnewSinceSomebodyLookedIsNotOverdue(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		j := f.submit(f.submission("talk"))
+		c := f.claim("ingest")
+		e := f.begin(c, "x")
+		f.end(c, outcome.Await(e.ID, time.Now().Add(time.Hour)))
+		f.must(f.s.ExpireAwait(f.ctx, e.ID))
+		f.state(j.ID, job.Awaiting)
+		f.age(2 * time.Hour)
+		f.must(f.s.ExpireAwait(f.ctx, e.ID))
+		f.pump(nil)
+		f.state(j.ID, job.Queued)
+		f.sound()
+	})
+}

@@ -14,6 +14,9 @@ const maxHide = maxDelay
 // End commits an end other than success: a retry, a deferral, an interruption, a refusal, a death, an await. Accepted is
 // false when the execution no longer owned its step; then nothing has changed.
 func (s *Store) End(ctx context.Context, e Ending) (Ended, error) {
+	for _, text := range []*string{&e.Verdict.Reason, &e.Verdict.Sentence, &e.Verdict.Effect, &e.Action.Reason} {
+		*text = kept(*text)
+	}
 	l := locks{level: lockAll, steps: []string{e.Claim.Step}}
 	switch e.Action.Do {
 	case outcome.Die, outcome.Refuse:
@@ -61,15 +64,19 @@ func (u *unit) end(e Ending) (Settle, bool, error) {
 		return Settle{Do: Delete, Reason: reason}, true, nil
 	case outcome.Refuse:
 		u.closeAttempt(s, string(kind), reason, false, e.Timings)
-		// A sentence may quote data, and Postgres keeps no NUL and nothing but UTF-8.
-		sentence := strings.ToValidUTF8(strings.ReplaceAll(e.Verdict.Sentence, "\x00", ""), "\uFFFD")
-		return Settle{Do: Delete, Reason: reason}, true, u.refuse(s, reason, sentence)
+		return Settle{Do: Delete, Reason: reason}, true, u.refuse(s, reason, e.Verdict.Sentence)
 	case outcome.Park:
 		u.closeAttempt(s, string(kind), reason, false, e.Timings)
 		return u.park(s, e.Verdict)
 	default:
 		return u.drop(s, e)
 	}
+}
+
+// kept is a text as both databases keep it: Postgres takes no NUL and nothing but UTF-8. A handler's words may be made of data, and an
+// end that is not taken would be tried for ever.
+func kept(text string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD")
 }
 
 // drop is the end of work that its owner must not touch any more. A handler that has returned frees its step,

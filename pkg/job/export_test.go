@@ -136,7 +136,7 @@ func (s *Store) Hold(ctx context.Context, step string, locked chan<- struct{}, l
 // HoldAwait locks an await until let is closed, and then takes in an event.
 func (s *Store) HoldAwait(ctx context.Context, effect, event string, locked chan<- struct{}, let <-chan struct{}) error {
 	return s.db.Update(ctx, "hold", func(tx *sqldb.Tx) error {
-		if _, err := emptyUnit(ctx, tx).lockAwait(effect); err != nil {
+		if _, _, err := emptyUnit(ctx, tx).lockAwait(effect); err != nil {
 			return err
 		}
 		close(locked)
@@ -167,6 +167,11 @@ func (s *Store) Plan(ctx context.Context, name string, args ...any) ([]string, e
 		}, args...)
 	})
 	return lines, err
+}
+
+// ExpireAwait is what follows when an await was found overdue.
+func (s *Store) ExpireAwait(ctx context.Context, effect string) error {
+	return s.wake(ctx, "expire_await", effect, true, func(*unit) error { return nil })
 }
 
 func (s *Store) Forget(ctx context.Context) error { return s.forget(ctx) }

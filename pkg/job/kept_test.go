@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/job"
 	"github.com/stagefleet/stagefleet/pkg/outcome"
@@ -66,6 +67,28 @@ func TestADatabaseThatOnlyReadsDoesNotAnswerAPing(t *testing.T) {
 		}
 		if err := f.s.Ping(f.ctx); err != nil {
 			t.Errorf("a store that writes: %v", err)
+		}
+	})
+}
+
+func TestAnEndInWordsThatPostgresCannotKeepIsTaken(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		for name, c := range map[string]struct {
+			end  error
+			want job.State
+			code string
+		}{
+			"a":  {outcome.Quarantine("bug\x00", nil), job.Failed, "bug"},
+			"b":  {outcome.Reject("bad\xff", "It is bad."), job.Rejected, "bad\uFFFD"},
+			"c":  {outcome.Await("\x00\xff", time.Now().Add(time.Hour)), job.Failed, job.ReasonAwaitUnknown},
+			"d0": {outcome.Fail("\xff", errBoom), job.Retrying, ""},
+			"d1": {outcome.Defer(time.Minute, "a\x00"), job.Retrying, ""},
+		} {
+			j := f.submit(f.submission(name))
+			f.end(f.claim("ingest"), c.end)
+			if got := f.state(j.ID, c.want); c.code != "" && (got.Reason == nil || got.Reason.Code != c.code) {
+				t.Errorf("%s: reason %+v, want %q", name, got.Reason, c.code)
+			}
 		}
 	})
 }

@@ -78,7 +78,7 @@ var hot = map[string][]any{
 	"park_await":       {"e1", "s1", 1},
 	"settle_await":     {"e1"},
 	"read_effect":      {"s1", "pay"},
-	"end_effect":       {"e1", "s1", "x"},
+	"end_effect":       {"e1", "s1", "x", "t"},
 	"output_of_step":   {"s1"},
 	"send_failed":      {job.SentRows, 1, 1},
 	"open_queues":      {},

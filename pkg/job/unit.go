@@ -139,7 +139,7 @@ func newUnit(ctx context.Context, tx *sqldb.Tx, l locks) (*unit, error) {
 		}
 	}
 	if l.effect != "" {
-		if _, err := u.lockAwait(l.effect); err != nil {
+		if _, _, err := u.lockAwait(l.effect); err != nil {
 			return nil, err
 		}
 	}

@@ -4,14 +4,17 @@ INSERT INTO effect (id, step, name, state, at) VALUES ($1, $2, $3, 'begun', now_
 -- name: read_effect
 SELECT id, state, result FROM effect WHERE step = $1 AND name = $2
 
+-- The first result stays, unless the step's owner has another one.
 -- name: end_effect
-UPDATE effect SET state = 'done', result = $3 WHERE id = $1 AND step = $2
+UPDATE effect SET state = 'done',
+	result = CASE WHEN state = 'begun' OR EXISTS (SELECT 1 FROM step s WHERE s.id = $2 AND s.token = $4) THEN $3 ELSE result END
+WHERE id = $1 AND step = $2
 
 -- name: open_await
 INSERT INTO await (effect, step, state) VALUES ($1, $2, 'open') ON CONFLICT (effect) DO NOTHING
 
 -- name: lock_await
-SELECT step, state FROM await WHERE effect = $1 FOR UPDATE
+SELECT step, state, deadline FROM await WHERE effect = $1 FOR UPDATE
 
 -- name: park_await
 UPDATE await SET state = 'parked', deadline = $3 WHERE effect = $1 AND step = $2
