@@ -169,6 +169,24 @@ func (s *Store) Plan(ctx context.Context, name string, args ...any) ([]string, e
 	return lines, err
 }
 
+// RepairFound is what follows when steps were found without a message.
+func (s *Store) RepairFound(ctx context.Context, age time.Duration, steps ...string) (int, error) {
+	return s.reissue(ctx, "repair", steps, restsSince(age))
+}
+
+// HoldHooks takes the webhooks that are due and keeps them locked until let is closed.
+func (s *Store) HoldHooks(ctx context.Context, took chan<- int, let <-chan struct{}) error {
+	return s.db.Update(ctx, "hold", func(tx *sqldb.Tx) error {
+		n, err := tx.Exec(ctx, q("take_webhooks"), hookLease.Microseconds(), hooksOfTenant, 100, sqldb.Rows([]idRow{}))
+		if err != nil {
+			return err
+		}
+		took <- int(n)
+		<-let
+		return nil
+	})
+}
+
 // ExpireAwait is what follows when an await was found overdue.
 func (s *Store) ExpireAwait(ctx context.Context, effect string) error {
 	return s.wake(ctx, "expire_await", effect, true, func(*unit) error { return nil })

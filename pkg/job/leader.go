@@ -37,8 +37,12 @@ func (s *Store) leads(ctx context.Context) bool {
 		return err
 	})
 	s.tell(ctx, err)
-	if err == nil && n == 1 {
+	switch {
+	case err != nil: // nothing is known: what was leased stands
+	case n == 1:
 		s.leader.until = now.Add(leaderLease)
+	default: // another process leads, whatever this one's clock says
+		s.leader.until = time.Time{}
 	}
 	return now.Before(s.leader.until)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/internal/sqldb"
@@ -44,10 +46,12 @@ func (s *Store) Reconcile(ctx context.Context, c Counter) error {
 				s.reconciled(ctx, nil, s.enter(ctx))
 			}
 		case <-tick.C:
-			if s.leads(ctx) {
-				uncounted, fault := s.reconcileOnce(ctx, c, empty)
-				s.reconciled(ctx, uncounted, fault)
+			if !s.leads(ctx) {
+				clear(empty) // what was seen before another server led
+				continue
 			}
+			uncounted, fault := s.reconcileOnce(ctx, c, empty)
+			s.reconciled(ctx, uncounted, fault)
 		case <-hour.C:
 			if s.leads(ctx) {
 				s.reconciled(ctx, nil, errors.Join(s.forget(ctx), s.mendAccounts(ctx)))
@@ -66,6 +70,7 @@ func (s *Store) reconcileOnce(ctx context.Context, c Counter, empty map[string]i
 	faults := []error{s.expireAwaits(ctx)}
 	queues, err := s.strings(ctx, "open_queues")
 	faults = append(faults, err)
+	maps.DeleteFunc(empty, func(queue string, _ int) bool { return !slices.Contains(queues, queue) }) // not looked at: not seen empty
 	for _, queue := range queues {
 		visible, inFlight, delayed, err := c.Count(ctx, queue)
 		if err != nil {
@@ -93,7 +98,7 @@ func (s *Store) repair(ctx context.Context, queue string, isEmpty bool) error {
 	if err != nil || len(ids) == 0 {
 		return err
 	}
-	n, err := s.reissue(ctx, "repair", ids)
+	n, err := s.reissue(ctx, "repair", ids, restsSince(age))
 	s.metrics.repairs.Add(float64(n))
 	return err
 }
@@ -110,7 +115,7 @@ func (s *Store) ReissueAll(ctx context.Context) (int, error) {
 		if len(ids) == 0 {
 			return total, nil
 		}
-		n, err := s.reissue(ctx, "reissue", ids)
+		n, err := s.reissue(ctx, "reissue", ids, func(*stepRow, int64) bool { return true })
 		total += n
 		if err != nil {
 			return total, fmt.Errorf("reissue: %w", err)
@@ -119,13 +124,20 @@ func (s *Store) ReissueAll(ctx context.Context) (int, error) {
 	}
 }
 
-// reissue emits steps anew unless they have moved on since they were looked up.
-func (s *Store) reissue(ctx context.Context, name string, ids []string) (int, error) {
+// restsSince tells an orphan still from a step that has got a new message, or a wait, since it was looked up: another server may lead.
+func restsSince(age time.Duration) func(st *stepRow, now int64) bool {
+	return func(st *stepRow, now int64) bool {
+		return st.EmittedAt < now-age.Microseconds() && (st.State == stepRunning || st.NotBefore <= now)
+	}
+}
+
+// reissue emits steps anew that a message must stand for, unless they have moved on since they were looked up.
+func (s *Store) reissue(ctx context.Context, name string, ids []string, still func(st *stepRow, now int64) bool) (int, error) {
 	n := 0
 	err := s.updateAndHand(ctx, name, locks{level: lockSteps, steps: ids}, func(u *unit) {
 		n = 0
 		for _, id := range sortedKeys(u.steps) {
-			if st := u.steps[id]; st.Phase == phaseOpen && !st.live(u.now) {
+			if st := u.steps[id]; st.Phase == phaseOpen && !st.live(u.now) && still(st, u.now) {
 				u.emit(st)
 				n++
 			}

@@ -3,6 +3,7 @@ package job_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/job"
@@ -219,5 +220,74 @@ func TestWhatOnlyServedForAWhileIsForgotten(t *testing.T) {
 		if forget(); kept() != 0 {
 			t.Fatal("kept for ever")
 		}
+	})
+}
+
+func TestAQueueThatWasNotLookedAtMeanwhileIsSeenAnew(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.submit(f.submission("first"))
+		m := f.message("ingest")
+		empty := map[string]int{}
+		f.reconcileWith(empty)
+		f.reconcileWith(empty)
+		f.accepted(job.Publication{Claim: f.claimRow(m, "ingest")})
+		f.reconcileWith(empty) // no step is open
+		f.submit(f.submission("second"))
+		f.message("ingest")
+		f.age(time.Hour)
+		f.reconcileWith(empty)
+		if n := len(f.queues.all()); n != 0 {
+			t.Fatal("replaced after one sample")
+		}
+	})
+}
+
+func TestWhatAServerSawBeforeAnotherLedCountsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, open(t, freshURL(t, "sqlite"), job.Options{ReconcileEvery: 4 * time.Second}))
+		f.submit(f.submission("talk"))
+		f.message("ingest")
+		f.age(time.Hour)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- f.s.Reconcile(ctx, f.queues) }()
+		settle := func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait()
+		}
+		settle(9 * time.Second) // samples at 4 and 8
+		f.must(f.s.Change(f.ctx, "UPDATE lease SET holder = 'other', until = until + 3600000000"))
+		settle(5 * time.Second) // it asks at 11
+		f.must(f.s.Change(f.ctx, "DELETE FROM lease"))
+		settle(7 * time.Second) // and leads again from 16, with a sample at 20
+		if n := len(f.s.Handed()); n != 0 {
+			t.Error("replaced after one sample")
+		}
+		settle(12 * time.Second)
+		if n := len(f.s.Handed()); n != 1 {
+			t.Errorf("%d messages, want the lost one's", n)
+		}
+		stop()
+		f.must(<-done)
+	})
+}
+
+func TestAStepThatWasFoundWithoutAMessageAndHasOneSinceGetsNoOther(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		lost := f.submit(f.submission("lost")).Steps[0].ID
+		f.message("ingest")
+		waits := f.submit(f.submission("waits")).Steps[0].ID
+		m := f.message("ingest")
+		f.age(time.Hour)
+		f.end(f.claimRow(m, "ingest"), errBoom) // its message is hidden
+		for i, want := range []int{1, 0} {
+			n, err := f.s.RepairFound(f.ctx, time.Minute, lost, waits)
+			f.must(err)
+			if n != want {
+				t.Errorf("look %d: %d repaired, want %d", i, n, want)
+			}
+		}
+		f.pump(nil)
+		f.claim("ingest")
 	})
 }

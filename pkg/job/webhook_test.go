@@ -218,3 +218,32 @@ func TestASecretIsMadeOnceAndReplacedWithOverlap(t *testing.T) {
 		}
 	})
 }
+
+func TestOfTwoServersThatTakeReportsAtOnceOneGetsEach(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.hooked("talk")
+		f.run("ingest", "")
+		if !f.s.Leads(f.ctx) {
+			t.Fatal("nobody leads")
+		}
+		took, let, held := make(chan int, 1), make(chan struct{}), make(chan error, 1)
+		go func() { held <- f.s.HoldHooks(f.ctx, took, let) }()
+		if n := <-took; n != 1 {
+			t.Fatalf("%d taken", n)
+		}
+		second := make(chan []job.DueHook, 1)
+		go func() {
+			hooks, err := f.s.DueHooks(f.ctx, 100, nil)
+			if err != nil {
+				t.Error(err)
+			}
+			second <- hooks
+		}()
+		f.untilWaiting()
+		close(let)
+		if hooks := <-second; len(hooks) != 0 {
+			t.Errorf("the second server has it too: %+v", hooks)
+		}
+		f.must(<-held)
+	})
+}

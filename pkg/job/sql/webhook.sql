@@ -10,7 +10,8 @@ FROM records($1: id text, job text, body text) r JOIN job j ON j.id = r.job WHER
 SELECT EXISTS (SELECT 1 FROM webhook WHERE ready_at > 0 AND ready_at <= (SELECT now_us()))
 
 -- Of a tenant a few are under way at once, and none more until those have come back: a slow receiver holds up nobody else's.
--- $1 lease, $2 of one tenant, $3 in all, $4 tenants with some under way.
+-- $1 lease, $2 of one tenant, $3 in all, $4 tenants with some under way. Of two that take at once
+-- the second finds that what it has seen is taken.
 -- name: take_webhooks
 UPDATE webhook SET ready_at = now_us() + $1
 WHERE id IN (
@@ -22,7 +23,7 @@ WHERE id IN (
 			ORDER BY h.ready_at LIMIT 1000
 		) few
 	) due WHERE due.turn <= $2 ORDER BY due.ready_at LIMIT $3
-)
+) AND ready_at > 0 AND ready_at <= now_us()
 RETURNING id, tenant, url, body, failures, ready_at
 
 -- name: settle_webhook
