@@ -14,7 +14,7 @@ import (
 
 const gcHelp = `gc removes objects that nothing refers to: those of attempts that ended without publishing, recordings that were handed
 in and that no job took, as after a refusal, and sheets of imports that have ended. All are kept for longer than any worker can
-still be writing; --older asks for more time. What cannot be removed is passed over and counted, and tried again: the server
+still be writing, and recordings that come in pieces until they expire; --older asks for more time. What cannot be removed is passed over and counted, and tried again: the server
 collects every hour by itself.`
 
 func newGC(getenv func(string) string) *cobra.Command {

@@ -341,3 +341,29 @@ func TestALongUploadNeedsNoMoreMemoryThanAShortOne(t *testing.T) {
 		}
 	}
 }
+
+func TestAnUploadIsKeptForAsLongAsItIsSaidToBe(t *testing.T) {
+	h := newHouse(t, "sqlite")
+	at := h.json("", "POST", "/v1/uploads", `{"name":"a","size":4}`).header.Get("Location")
+	idle := func() string {
+		folders, err := h.store.IdleUploads(t.Context(), 0, 0, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(folders, ",")
+	}
+	send := func(bytes, body string) {
+		t.Helper()
+		if a := h.ask("", "PUT", at, strings.NewReader(body), "Content-Type", "application/octet-stream", "Content-Range", bytes); a.status != 200 {
+			t.Fatalf("%s = %d %s", bytes, a.status, a.text)
+		}
+	}
+	send("bytes 0-1/4", "ab")
+	if got := idle(); got != "" {
+		t.Errorf("garbage before the upload is whole: %s", got)
+	}
+	send("bytes 2-3/4", "cd")
+	if got := idle(); !strings.HasSuffix(got, "-pieces") || strings.Contains(got, ",") {
+		t.Errorf("garbage once it is whole: %q, want its pieces alone", got)
+	}
+}

@@ -25,6 +25,7 @@ type Uploads interface {
 	AppendUpload(ctx context.Context, tenant, id string, at int64, key string, n int64) error
 	ResetUpload(ctx context.Context, tenant, id string) error
 	FinishUpload(ctx context.Context, tenant, id string, object json.RawMessage) error
+	KeepUpload(ctx context.Context, folder string, until time.Time) error
 }
 
 // pieceSize is how much of an upload is kept as one object: a server that is killed forgets at most so much of it.
@@ -160,7 +161,7 @@ var errLong = problem(http.StatusBadRequest, "long_upload", "The body has more b
 // a sender that breaks off has still sent what came before.
 func (s *Server) keepPiece(ctx context.Context, up *job.Upload, body io.Reader) (int64, error) {
 	folder := pieceFolder(up.Tenant, up.ID)
-	if err := s.cfg.Record.Uploaded(ctx, folder); err != nil {
+	if err := s.cfg.Record.KeepUpload(ctx, folder, up.ExpiresAt); err != nil {
 		return 0, err
 	}
 	key := fmt.Sprintf("%s/%016x-%s", folder, up.Received, strings.ToLower(rand.Text()))
@@ -218,13 +219,16 @@ func (s *Server) whole(ctx context.Context, up job.Upload) (job.Upload, error) {
 	if up.Object, err = json.Marshal(joined); err != nil {
 		return up, fmt.Errorf("encode the object: %w", err)
 	}
-	return up, s.cfg.Record.FinishUpload(ctx, up.Tenant, up.ID, up.Object)
+	if err := s.cfg.Record.FinishUpload(ctx, up.Tenant, up.ID, up.Object); err != nil {
+		return up, err
+	}
+	return up, s.cfg.Record.Uploaded(ctx, pieceFolder(up.Tenant, up.ID)) // nobody needs the pieces any more
 }
 
 // join copies the pieces into one object, through this process and in constant memory: stores have no other way in common.
 func (s *Server) join(ctx context.Context, up job.Upload) (recording.Object, error) {
 	folder := uploadFolder(up.Tenant, up.ID)
-	if err := s.cfg.Record.Uploaded(ctx, folder); err != nil {
+	if err := s.cfg.Record.KeepUpload(ctx, folder, up.ExpiresAt); err != nil {
 		return recording.Object{}, err
 	}
 	object, err := s.cfg.Objects.Create(ctx, folder+"/source")

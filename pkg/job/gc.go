@@ -64,6 +64,18 @@ func (s *Store) Uploaded(ctx context.Context, folder string) error {
 	return nil
 }
 
+// KeepUpload is Uploaded for an object that somebody was promised to find until then: before, it is no garbage.
+func (s *Store) KeepUpload(ctx context.Context, folder string, until time.Time) error {
+	err := s.db.UpdateRelaxed(ctx, "keep_upload", func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, q("keep_upload"), folder, micros(until))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("keep an upload: %w", err)
+	}
+	return nil
+}
+
 // IdleUploads lists folders of uploads that no job has taken for at least age, condemned ones first, after the first skip of them at
 // most limit.
 func (s *Store) IdleUploads(ctx context.Context, age time.Duration, skip, limit int) ([]string, error) {

@@ -200,3 +200,26 @@ func TestEveryRecoveryIsAnEntryOfOneKind(t *testing.T) {
 		})
 	})
 }
+
+func TestAnUploadThatIsPromisedUntilAMomentIsNoGarbageBefore(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.must(f.s.KeepUpload(f.ctx, "uploads/a", time.Now().Add(time.Hour)))
+		idle := func() string {
+			all, err := f.s.IdleUploads(f.ctx, 0, 0, 10)
+			f.must(err)
+			return strings.Join(all, ",")
+		}
+		if got := idle(); got != "" {
+			t.Errorf("idle: %s", got)
+		}
+		f.must(f.s.Change(f.ctx, "UPDATE upload SET at = at - 3600000000"))
+		if got := idle(); got != "uploads/a" {
+			t.Errorf("idle: %q", got)
+		}
+		f.must(f.s.KeepUpload(f.ctx, "uploads/a", time.Now().Add(time.Hour)))
+		f.must(f.s.Uploaded(f.ctx, "uploads/a")) // is not needed so long after all
+		if got := idle(); got != "uploads/a" {
+			t.Errorf("idle: %q", got)
+		}
+	})
+}

@@ -2,6 +2,10 @@
 INSERT INTO upload (folder, at) VALUES ($1, now_us())
 ON CONFLICT (folder) DO UPDATE SET at = excluded.at
 
+-- name: keep_upload
+INSERT INTO upload (folder, at) VALUES ($1, $2)
+ON CONFLICT (folder) DO UPDATE SET at = excluded.at
+
 -- name: take_upload
 DELETE FROM upload WHERE folder = $1 AND at > 0
 
