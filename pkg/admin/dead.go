@@ -85,8 +85,10 @@ func (o *Operator) inspectLetter(ctx context.Context, id string) (Inspection, er
 func adviceOn(d job.Dead, j job.Job) string {
 	redrive, discard := "fleet dlq redrive "+d.Step, "fleet dlq discard "+d.Step
 	switch {
-	case j.State == job.Superseded:
+	case d.Overtaken:
 		return "A newer version of the target has taken over, so nothing is left to redrive. Discard it with: " + discard
+	case slices.ContainsFunc(j.Steps, func(s job.Step) bool { return s.State == job.Rejected }):
+		return "Another part of the job was refused for its input, so the job cannot complete. Discard it with: " + discard
 	case d.Class == "exhausted":
 		return "Every attempt failed: see the reasons above and what the stage depends on. Once that works, redrive it with: " + redrive
 	case d.Class == "crashed_out":

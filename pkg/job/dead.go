@@ -26,6 +26,8 @@ type Dead struct {
 	Rounds   int       `json:"rounds"`
 	Trace    string    `json:"trace,omitempty"` // the W3C trace ID
 	DiedAt   time.Time `json:"died_at"`
+
+	Overtaken bool `json:"overtaken,omitempty"` // a newer version of the target has been taken in: it cannot be redriven
 }
 
 // DeadFilter selects dead steps of all tenants, in the order of their making.
@@ -77,10 +79,10 @@ func (s *Store) dead(ctx context.Context, name string, args ...any) ([]Dead, err
 
 func scanDead(scan func(...any) error) (Dead, error) {
 	var d Dead
-	var part, died int64
+	var part, died, overtaken int64
 	var trace string
 	err := scan(&d.Step, &d.Job, &d.Tenant, &d.Target, &d.Version, &d.Stage, &part, &d.DLQ, &d.Class, &d.Attempts, &d.Crashes, &d.Emission,
-		&d.Rounds, &trace, &died)
+		&d.Rounds, &trace, &died, &overtaken)
 	if fields := strings.Split(trace, "-"); len(fields) > 1 {
 		d.Trace = fields[1]
 	}
@@ -88,7 +90,7 @@ func scanDead(scan func(...any) error) (Dead, error) {
 		n := int(part)
 		d.Part = &n
 	}
-	d.DiedAt = timeOf(died)
+	d.DiedAt, d.Overtaken = timeOf(died), overtaken == 1
 	return d, err
 }
 

@@ -50,13 +50,15 @@ ORDER BY j.id DESC LIMIT $3
 SELECT j.rev + CAST((SELECT COALESCE(SUM(s.rev), 0) FROM step s WHERE s.job = j.id) AS BIGINT) FROM job j WHERE j.tenant = $1 AND j.id = $2
 
 -- name: dead_steps
-SELECT s.id, s.job, s.tenant, t.name, j.version, s.stage, s.part, s.dlq, s.code, s.attempts, s.crashes, s.emission, s.rounds, s.trace, s.ended_at
+SELECT s.id, s.job, s.tenant, t.name, j.version, s.stage, s.part, s.dlq, s.code, s.attempts, s.crashes, s.emission, s.rounds, s.trace, s.ended_at,
+	CASE WHEN t.ingested > j.version THEN 1 ELSE 0 END
 FROM step s JOIN job j ON j.id = s.job JOIN target t ON t.id = j.target
 WHERE s.phase = 2 AND s.id > $1 AND ($3 = '' OR s.stage = $3)
 ORDER BY s.id LIMIT $2
 
 -- name: dead_step
-SELECT s.id, s.job, s.tenant, t.name, j.version, s.stage, s.part, s.dlq, s.code, s.attempts, s.crashes, s.emission, s.rounds, s.trace, s.ended_at
+SELECT s.id, s.job, s.tenant, t.name, j.version, s.stage, s.part, s.dlq, s.code, s.attempts, s.crashes, s.emission, s.rounds, s.trace, s.ended_at,
+	CASE WHEN t.ingested > j.version THEN 1 ELSE 0 END
 FROM step s JOIN job j ON j.id = s.job JOIN target t ON t.id = j.target
 WHERE s.id = $1 AND s.phase = 2
 
