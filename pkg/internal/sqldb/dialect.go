@@ -25,6 +25,7 @@ var (
 	placeholder = regexp.MustCompile(`\$(\d+)`)
 	argsText    = regexp.MustCompile(recordsPattern + `|` + idsText.String() + `|` + placeholder.String())
 	nowText     = regexp.MustCompile(`\bnow_us\(\)`)
+	indexText   = regexp.MustCompile(`\bINDEXED BY \w+ `)
 	lockText    = regexp.MustCompile(`\bFOR (NO KEY UPDATE|UPDATE|SHARE)( OF \w+(, \w+)*)?( SKIP LOCKED)?`)
 )
 
@@ -83,6 +84,7 @@ func toPostgres(text string) *translation {
 	}, func(arg string) string {
 		return "= ANY ($" + t.number(arg, "id", textArray) + "::text[])"
 	}, "$")
+	t.text = indexText.ReplaceAllString(t.text, ``)
 	t.text = nowText.ReplaceAllString(t.text, `(extract(epoch from clock_timestamp())*1000000)::bigint`)
 	return t
 }

@@ -26,14 +26,14 @@ ORDER BY j.id DESC LIMIT $3
 -- name: jobs_in_state
 SELECT j.id, j.tenant, t.name, j.version, j.state, j.code, j.sentence, j.gaps, j.result, j.recovered, j.rev, j.created_at, j.ended_at,
 	t.current_job
-FROM job j JOIN target t ON t.id = j.target
+FROM job j INDEXED BY job_state JOIN target t ON t.id = j.target
 WHERE j.tenant = $1 AND j.state = $5 AND j.id < $2 AND j.id >= $4
 ORDER BY j.id DESC LIMIT $3
 
 -- name: jobs_at_stage
 SELECT j.id, j.tenant, t.name, j.version, j.state, j.code, j.sentence, j.gaps, j.result, j.recovered, j.rev, j.created_at, j.ended_at,
 	t.current_job
-FROM job j JOIN target t ON t.id = j.target
+FROM job j INDEXED BY job_state JOIN target t ON t.id = j.target
 WHERE j.tenant = $1 AND j.state IN ('waiting', 'active', 'failed') AND j.id < $2 AND j.id >= $4 AND ($6 = '' OR j.state = $6)
 	AND EXISTS (SELECT 1 FROM step s WHERE s.job = j.id AND s.stage = $5 AND s.state IN ('held', 'queued', 'running', 'awaiting', 'dead'))
 ORDER BY j.id DESC LIMIT $3

@@ -24,8 +24,7 @@ WHERE s.phase = 1 AND s.queue = $1 AND s.emitted_at < (SELECT now_us()) - CAST($
 ORDER BY s.emitted_at LIMIT $3
 
 -- name: unowned
-SELECT s.id FROM step s
-WHERE s.phase = 1 AND s.id > $1
+SELECT s.id FROM step s INDEXED BY step_open WHERE s.phase = 1 AND s.id > $1
 	AND NOT (s.state = 'running' AND s.lease_until > (SELECT now_us()))
 	AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.step = s.id)
 ORDER BY s.id LIMIT $2
