@@ -86,13 +86,23 @@ func (u *unit) charge(sub Submission) (load, error) {
 	return l, nil
 }
 
-// whyDeclined names the first reason in the order in which a submitter can do something about it: wait, then pay.
-func (u *unit) whyDeclined(sub Submission, day int64) error {
-	var a struct{ balance, unlimited, inFlight, maxInFlight, cap, day, spent, waiting, weight int64 }
-	err := u.tx.One(u.ctx, q("read_account"), []any{sub.Tenant},
+type accountRow struct{ balance, unlimited, inFlight, maxInFlight, cap, day, spent, waiting, weight int64 }
+
+func (u *unit) readAccount(tenant string) (accountRow, error) {
+	var a accountRow
+	err := u.tx.One(u.ctx, q("read_account"), []any{tenant},
 		&a.balance, &a.unlimited, &a.inFlight, &a.maxInFlight, &a.cap, &a.day, &a.spent, &a.waiting, &a.weight)
 	if err != nil {
-		return fmt.Errorf("read account: %w", err)
+		err = fmt.Errorf("read account: %w", err)
+	}
+	return a, err
+}
+
+// whyDeclined names the first reason in the order in which a submitter can do something about it: wait, then pay.
+func (u *unit) whyDeclined(sub Submission, day int64) error {
+	a, err := u.readAccount(sub.Tenant)
+	if err != nil {
+		return err
 	}
 	if a.day != day {
 		a.spent = 0

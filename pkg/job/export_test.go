@@ -98,6 +98,11 @@ func (s *Store) ReconcileOnce(ctx context.Context, c Counter, empty map[string]i
 // Enter lets in what there is room for.
 func (s *Store) Enter(ctx context.Context) error { return s.enter(ctx) }
 
+// EnterJobs is what a server does that has found room for n jobs.
+func (s *Store) EnterJobs(ctx context.Context, tenant string, window, n int64) error {
+	return s.enterJobsOf(ctx, tenant, window, n)
+}
+
 func (s *Store) MendAccounts(ctx context.Context) error { return s.mendAccounts(ctx) }
 
 func (s *Store) Postgres() bool { return s.db.Postgres() }

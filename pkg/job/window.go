@@ -46,11 +46,8 @@ func (u *unit) mustWait(l load, window, softLimit int64) (bool, error) {
 	if softLimit == 0 {
 		return false, nil
 	}
-	var all int64
-	if err := u.tx.One(u.ctx, q("under_way"), nil, &all); err != nil {
-		return false, fmt.Errorf("count jobs under way: %w", err)
-	}
-	return all > softLimit, nil
+	all, err := u.allUnderWay()
+	return all > softLimit, err
 }
 
 // roomForParts is how many parts of a fan-out enter at once: none while others of the tenant wait. Whoever takes room has locked
@@ -106,10 +103,10 @@ func (s *Store) enterJobs(ctx context.Context) error {
 	}
 	turns := share(tenants, free)
 	var errs []error // one tenant's fault is not the others'
-	for _, tenant := range sortedKeys(turns) {
-		for left := turns[tenant]; left > 0 && ctx.Err() == nil; left -= enterBatch {
-			if err := s.enterJobsOf(ctx, tenant, min(left, enterBatch)); err != nil {
-				errs = append(errs, fmt.Errorf("let jobs of %s in: %w", tenant, err))
+	for _, l := range tenants {
+		for left := turns[l.tenant]; left > 0 && ctx.Err() == nil; left -= enterBatch {
+			if err := s.enterJobsOf(ctx, l.tenant, l.window, min(left, enterBatch)); err != nil {
+				errs = append(errs, fmt.Errorf("let jobs of %s in: %w", l.tenant, err))
 				break
 			}
 		}
@@ -138,14 +135,18 @@ func share(tenants []*load, free int64) map[string]int64 {
 	return turns
 }
 
-// enterJobsOf lets a tenant's n oldest jobs that wait in.
-func (s *Store) enterJobsOf(ctx context.Context, tenant string, n int64) error {
+// enterJobsOf lets a tenant's n oldest jobs that wait in, or those of them for which there is room still.
+func (s *Store) enterJobsOf(ctx context.Context, tenant string, window, n int64) error {
 	return s.decide(ctx, "enter_jobs", func(u *unit) error {
 		if err := u.lockAccount(tenant); err != nil {
 			return err
 		}
-		ids, err := u.list(q("waiting_jobs"), tenant, n)
+		left, err := u.roomForJobs(tenant, window, s.opt.SoftLimit)
 		if err != nil {
+			return err
+		}
+		ids, err := u.list(q("waiting_jobs"), tenant, min(n, left))
+		if err != nil || len(ids) == 0 {
 			return err
 		}
 		steps, err := u.loadJobs(ids)
@@ -162,6 +163,28 @@ func (s *Store) enterJobsOf(ctx context.Context, tenant string, n int64) error {
 		_, err = u.tx.Exec(ctx, q("jobs_entered"), tenant, len(u.outbox), u.now)
 		return err
 	})
+}
+
+// roomForJobs is how many jobs of a tenant, whose account is locked, may enter now: another server may have let some in.
+func (u *unit) roomForJobs(tenant string, window, softLimit int64) (int64, error) {
+	a, err := u.readAccount(tenant)
+	if err != nil {
+		return 0, err
+	}
+	left := room(window, a.weight, a.inFlight-a.waiting)
+	if softLimit == 0 {
+		return left, nil
+	}
+	all, err := u.allUnderWay()
+	return min(left, max(0, softLimit-all)), err
+}
+
+func (u *unit) allUnderWay() (int64, error) {
+	var all int64
+	if err := u.tx.One(u.ctx, q("under_way"), nil, &all); err != nil {
+		return 0, fmt.Errorf("count jobs under way: %w", err)
+	}
+	return all, nil
 }
 
 func (u *unit) admitHeld(s *stepRow) {

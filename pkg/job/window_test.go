@@ -248,3 +248,38 @@ func (f *fixture) breakSteps(tenant string) {
 		}
 	}
 }
+
+func TestOfTwoServersThatFindRoomTheSecondLooksAgain(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		jobs := f.through("acme", 2, 6)
+		for _, j := range jobs[:2] {
+			f.must(f.s.Cancel(f.ctx, "acme", j.ID, "test", ""))
+		}
+		for range 2 {
+			f.must(f.s.EnterJobs(f.ctx, "acme", 2, 2))
+		}
+		if got := f.states("acme"); got[job.Queued] != 2 || got[job.Waiting] != 2 {
+			t.Errorf("beyond the window: %v", got)
+		}
+		f.sound()
+	})
+}
+
+func TestNeitherOfTwoServersPassesTheSoftLimit(t *testing.T) {
+	t.Parallel()
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, open(t, freshURL(t, kind), job.Options{SoftLimit: 2}))
+			jobs := f.through("acme", 0, 6)
+			f.must(f.s.Cancel(f.ctx, "acme", jobs[0].ID, "test", ""))
+			for range 2 {
+				f.must(f.s.EnterJobs(f.ctx, "acme", 0, 1))
+			}
+			if got := f.states("acme"); got[job.Queued] != 2 || got[job.Waiting] != 3 {
+				t.Errorf("beyond the limit: %v", got)
+			}
+			f.sound()
+		})
+	}
+}
