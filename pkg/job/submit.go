@@ -209,8 +209,10 @@ func (u *unit) submit(sub Submission, opt Options) (string, error) {
 		return got, err
 	}
 	if err != nil { // a refused request may be made again
-		_, dropErr := u.tx.Exec(u.ctx, q("drop_idempotency_key"), sub.Tenant, sub.IdempotencyKey)
-		return "", errors.Join(err, dropErr)
+		if _, dropErr := u.tx.Exec(u.ctx, q("drop_idempotency_key"), sub.Tenant, sub.IdempotencyKey); dropErr != nil {
+			return "", fmt.Errorf("free the idempotency key: %w", dropErr)
+		}
+		return "", err
 	}
 	_, err = u.tx.Exec(u.ctx, q("point_idempotency_key"), sub.Tenant, sub.IdempotencyKey, got)
 	return got, err

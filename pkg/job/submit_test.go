@@ -334,3 +334,21 @@ func TestWhatIsGivenBackOnTheDayOfItsChargeWasNotSpent(t *testing.T) {
 		f.sound()
 	})
 }
+
+func TestARefusalWhoseKeyCannotBeFreedIsAFaultAndTakesNoKey(t *testing.T) {
+	f := newFixture(t, open(t, freshURL(t, "sqlite"), job.Options{})) // on Postgres a statement that fails undoes all by itself
+	f.limit(job.Account{Tenant: "acme"})
+	f.must(f.s.Change(f.ctx, "CREATE TRIGGER full BEFORE DELETE ON idempotency BEGIN SELECT RAISE(FAIL, 'full'); END"))
+	sub := f.submission("talk")
+	sub.IdempotencyKey, sub.BodyHash = "k", "h"
+	_, err := f.s.Submit(f.ctx, sub)
+	if _, refused := errors.AsType[*job.Refused](err); err == nil || refused {
+		t.Errorf("submit: %v, want a fault", err)
+	}
+	f.must(f.s.Change(f.ctx, "DROP TRIGGER full"))
+	f.grant("g", 100)
+	if j := f.submit(sub); j.Known {
+		t.Errorf("the key is that of %+v", j)
+	}
+	f.sound()
+}
