@@ -138,6 +138,16 @@ func (s *Store) Hold(ctx context.Context, step string, locked chan<- struct{}, l
 	})
 }
 
+// HoldImport locks an import until let is closed.
+func (s *Store) HoldImport(ctx context.Context, id string, locked chan<- struct{}, let <-chan struct{}) error {
+	return s.db.Update(ctx, "hold", func(tx *sqldb.Tx) error {
+		_, err := lockImport(ctx, tx, id)
+		close(locked)
+		<-let
+		return err
+	})
+}
+
 // HoldAwait locks an await until let is closed, and then takes in an event.
 func (s *Store) HoldAwait(ctx context.Context, effect, event string, locked chan<- struct{}, let <-chan struct{}) error {
 	return s.db.Update(ctx, "hold", func(tx *sqldb.Tx) error {

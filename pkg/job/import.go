@@ -244,8 +244,12 @@ func (s *Store) CancelImport(ctx context.Context, tenant, id, who string) error 
 		if err != nil {
 			return err
 		}
-		if state, err := lockImport(ctx, tx, id); err != nil || state.Ended() {
-			return errors.Join(err, ErrEnded)
+		state, err := lockImport(ctx, tx, id)
+		if err == nil && state.Ended() {
+			err = ErrEnded
+		}
+		if err != nil {
+			return err
 		}
 		n, err := tx.Exec(ctx, q("refuse_pending_rows"), id, code, sentence)
 		if err != nil {

@@ -254,3 +254,24 @@ func TestAnUploadThatIsGoneIsToldFromOtherFaults(t *testing.T) {
 		f.sound()
 	})
 }
+
+func TestAnImportThatCannotBeLockedIsNotSaidToHaveEnded(t *testing.T) {
+	t.Parallel()
+	url := freshURL(t, "postgres") // on SQLite a transaction waits for its turn before it begins
+	f := newFixture(t, open(t, url, job.Options{}))
+	i, err := f.s.CreateImport(f.ctx, job.ImportSheet{Tenant: "acme", Name: "a.csv", Object: "imports/a/sheet"})
+	f.must(err)
+	locked, let, held := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() { held <- f.s.HoldImport(f.ctx, i.ID, locked, let) }()
+	<-locked
+	hurried := open(t, url+"&lock_timeout=20ms", job.Options{})
+	if err := hurried.CancelImport(f.ctx, "acme", i.ID, "ann"); err == nil || errors.Is(err, job.ErrEnded) {
+		t.Errorf("cancel: %v, want a fault", err)
+	}
+	close(let)
+	f.must(<-held)
+	f.must(f.s.CancelImport(f.ctx, "acme", i.ID, "ann"))
+	if err := f.s.CancelImport(f.ctx, "acme", i.ID, "ann"); !errors.Is(err, job.ErrEnded) {
+		t.Errorf("cancelled twice: %v, want ErrEnded", err)
+	}
+}
