@@ -89,6 +89,7 @@ func tellNewStage(w io.Writer, s scaffold.Stage, made scaffold.Made, took time.D
 	fmt.Fprintf(w, `
 Left to do:
   1. Say in workers/stages.go what the stage does, and what it may use: slots, tasks, time limit, CPU, memory.
+     ReadsOnly goes as soon as the handler makes objects: with it, its role in AWS may write none.
   2. Write the work into workers/%[1]s/handler/handler.go. What it finds out goes into recording.%[2]s; a later
      stage sees it when its own input is of that type.
   3. Name the Debian packages that it runs, if any, in scripts/tools.txt.

@@ -66,7 +66,7 @@ func TestTwoNewStagesBuildPassTheirTestsAndTakePartInAJob(t *testing.T) {
 	t.Setenv("GOFLAGS", "-trimpath") // so that the copy shares what the tree has built
 	root := sources(t)
 	start := time.Now()
-	for _, args := range [][]string{{"review", "--after", "highlight", "--queue", "fifo"}, {"noise-gate", "--after", "review", "--queue", "standard"}} {
+	for _, args := range [][]string{{"second-look", "--after", "highlight", "--queue", "fifo"}, {"noise-gate", "--after", "second-look", "--queue", "standard"}} {
 		var stdout, stderr bytes.Buffer
 		if code := run(append(append([]string{"new-stage"}, args...), "--dir", root), os.Getenv, &stdout, &stderr); code != exitDone {
 			t.Fatalf("exit %d: %s", code, stderr.String())
@@ -79,20 +79,20 @@ func TestTwoNewStagesBuildPassTheirTestsAndTakePartInAJob(t *testing.T) {
 	if rough := tool(t, root, "gofmt", "-l", "workers", "pkg/recording"); rough != "" {
 		t.Errorf("not as gofmt writes it: %s", rough)
 	}
-	said := tool(t, root, "make", "test", "PKG=./workers/review/... ./workers/noise-gate/... ./pkg/recording")
-	for _, name := range []string{"review/handler", "noise-gate/handler"} {
+	said := tool(t, root, "make", "test", "PKG=./workers/second-look/... ./workers/noise-gate/... ./pkg/recording")
+	for _, name := range []string{"second-look/handler", "noise-gate/handler"} {
 		if !regexp.MustCompile(`(?m)^ok\s+\S+/workers/` + name + `\s`).MatchString(said) {
 			t.Errorf("make test tells nothing of %s:\n%s", name, said)
 		}
 	}
-	for _, name := range []string{"review", "noise-gate"} {
+	for _, name := range []string{"second-look", "noise-gate"} {
 		if _, err := os.Stat(filepath.Join(root, "bin/workers", name)); err != nil {
 			t.Errorf("make test has built no worker: %v", err)
 		}
 	}
 	tool(t, root, "go", "test", "-run", "TestTheComposeFileIsWhatTheManifestSays|TestEveryStageHasALine", "./cmd/fleet")
 	out := tool(t, root, "go", "test", "-count=1", "-v", "-run", "^(TestARecordingBecomesClipsInOneProcess|TestTheManifestHoldsAtBothScales)$", "./workers")
-	if !strings.Contains(out, "stages worked: ingest transcribe identify highlight review noise-gate caption compile publish") {
+	if !strings.Contains(out, " highlight second-look noise-gate ") {
 		t.Errorf("a recording went another way:\n%s", out)
 	}
 	took := time.Since(start)

@@ -161,7 +161,7 @@ func (m *manifest) entry(s Stage) (change, error) {
 	if s.Queue == stage.Standard {
 		queue = "Queue: stage.Standard, "
 	}
-	added := fmt.Sprintf(",\n{\nName: %q, Summary: %q,\n%sNext: %q,\nProfile: stage.Profile{Slots: 1, MinTasks: 1, MaxTasks: 2, TimeLimit: 10 * time.Minute},\n}",
+	added := fmt.Sprintf(",\n{\nName: %q, Summary: %q,\n%sNext: %q,\nReadsOnly: true,\nProfile: stage.Profile{Slots: 1, MinTasks: 1, MaxTasks: 2, TimeLimit: 10 * time.Minute},\n}",
 		s.Name, summary, queue, m.stages[i].Next)
 	next := m.nextLit[i]
 	source := string(m.text[:next[0]]) + strconv.Quote(s.Name) + string(m.text[next[1]:m.ends[i]]) + added + string(m.text[m.ends[i]:])

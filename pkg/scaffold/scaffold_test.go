@@ -77,11 +77,11 @@ func TestWhatCannotBeIsRefusedAndNothingIsWritten(t *testing.T) {
 		`Name is "server"`:                      {Name: "server", After: "highlight"},
 		`Name is "review-dlq"`:                  {Name: "review-dlq", After: "highlight"},
 		"there is a stage caption already":      {Name: "caption", After: "highlight"},
-		`there is no stage "gone" to follow`:    {Name: "review", After: "gone"},
+		`there is no stage "gone" to follow`:    {Name: "untaken", After: "gone"},
 		"publish is the last stage":             {Name: "notify", After: "publish"},
 		"caption fans out, and compile":         {Name: "check", After: "caption"},
 		"compile makes the parts that publish":  {Name: "check", After: "compile"},
-		`Queue is "lifo", must be fifo or stan`: {Name: "review", After: "highlight", Queue: "lifo"},
+		`Queue is "lifo", must be fifo or stan`: {Name: "untaken", After: "highlight", Queue: "lifo"},
 	} {
 		_, err := scaffold.Add(root, s, nothing)
 		if !errors.Is(err, scaffold.ErrRefused) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -97,7 +97,7 @@ func TestAFailureHalfWayTakesEverythingBack(t *testing.T) {
 	root := tree(t)
 	before := content(t, root)
 	ill := errors.New("ill")
-	if _, err := scaffold.Add(root, scaffold.Stage{Name: "review", After: "highlight", Queue: stage.FIFO}, func() error { return ill }); !errors.Is(err, ill) {
+	if _, err := scaffold.Add(root, scaffold.Stage{Name: "untaken", After: "highlight", Queue: stage.FIFO}, func() error { return ill }); !errors.Is(err, ill) {
 		t.Fatalf("error %v", err)
 	}
 	same(t, before, content(t, root))
@@ -106,10 +106,26 @@ func TestAFailureHalfWayTakesEverythingBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	before = content(t, root)
-	if _, err := scaffold.Add(root, scaffold.Stage{Name: "review", After: "highlight", Queue: stage.FIFO}, nothing); !errors.Is(err, scaffold.ErrRefused) {
+	if _, err := scaffold.Add(root, scaffold.Stage{Name: "untaken", After: "highlight", Queue: stage.FIFO}, nothing); !errors.Is(err, scaffold.ErrRefused) {
 		t.Errorf("error %v", err)
 	}
 	same(t, before, content(t, root))
+}
+
+func TestANewStageMayWriteNoObjectsWhileItsHandlerMakesNone(t *testing.T) {
+	root := tree(t)
+	if _, err := scaffold.Add(root, scaffold.Stage{Name: "untaken", After: "highlight", Queue: stage.FIFO}, nothing); err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := os.ReadFile(filepath.Join(root, "workers/stages.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, entry, _ := strings.Cut(string(manifest), `Name: "untaken"`)
+	entry, _, _ = strings.Cut(entry, "\n\t},\n")
+	if !strings.Contains(entry, "ReadsOnly: true,\n") {
+		t.Errorf("its entry is\n%s", entry)
+	}
 }
 
 func same(t *testing.T, before, after map[string]string) {
