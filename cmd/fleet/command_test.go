@@ -33,6 +33,9 @@ func TestAMistakeInTheCommandLineIsToldWithWhatMendsIt(t *testing.T) {
 		"sumbit talk.mp4":                  {`"sumbit"`, "did you mean submit?"},
 		"dlq redriv x":                     {`"redriv"`, "did you mean redrive?"},
 		"submit x --target=":               {"--target"},
+		"submit x --version one":           {"--version", "it takes a number", "fleet submit --help"},
+		"submit x --wait=so":               {"--wait", "it takes true or false", "fleet submit --help"},
+		"submit x --wiat":                  {"--wiat", "fleet submit --help"},
 		"migrate":                          {"--database", "FLEET_DATABASE_URL"},
 		"serve --env e --objects file:///": {"--database", "FLEET_DATABASE_URL"},
 		"serve --database sqlite:x --objects file:///":                              {"--env", "FLEET_ENV"},
@@ -52,6 +55,50 @@ func TestAMistakeInTheCommandLineIsToldWithWhatMendsIt(t *testing.T) {
 			if !strings.Contains(stderr, want) {
 				t.Errorf("%q: %q does not say %q", line, stderr, want)
 			}
+		}
+	}
+}
+
+func TestANameThatNoListCouldShowIsRefused(t *testing.T) {
+	f := newFront(t, life(job.Completed)...)
+	for _, name := range []string{"two\nlines.mp4", "red\x1b[31m.mp4", "latin-\xe9.mp4"} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, noun := range []string{"submit", "import"} {
+			if code, _, stderr := f.command(noun, path); code != exitUsage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "name") || strings.Contains(stderr, "\x1b") {
+				t.Errorf("%s %q = %d %q", noun, name, code, stderr)
+			}
+		}
+	}
+}
+
+func TestAFileThatIsNotThereIsNamed(t *testing.T) {
+	f := newFront(t, life(job.Completed)...)
+	for _, line := range []string{"submit gone.mp4", "import gone.mp4"} {
+		if code, _, stderr := f.command(strings.Fields(line)...); code != exitFailed || stderr != "fleet: \"gone.mp4\": no such file or directory\n" {
+			t.Errorf("%s = %d %q", line, code, stderr)
+		}
+	}
+}
+
+// full is a disk without space.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, unix.ENOSPC }
+
+func TestAnAnswerThatCannotBePrintedIsAFailure(t *testing.T) {
+	f := newFront(t, life(job.Completed)...)
+	path := filepath.Join(t.TempDir(), "talk.mp4")
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range [][]string{{"submit", path, "--wait"}, {"submit", path}, {"submit", path, "--wait", "--json"}, {"watch", "j1"}, {"jobs"}} {
+		var stderr bytes.Buffer
+		code := run(append(words, "--addr", f.URL), func(string) string { return "" }, full{}, &stderr)
+		if code != exitFailed || !strings.Contains(stderr.String(), "no space left") {
+			t.Errorf("%v = %d %q", words, code, stderr.String())
 		}
 	}
 }

@@ -27,13 +27,22 @@ type display struct {
 
 func newDisplay(out io.Writer) *display {
 	d := &display{out: out}
-	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	if file, ok := terminalOf(out); ok {
 		d.width = 80
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
 			d.width = width
 		}
 	}
 	return d
+}
+
+// terminalOf is the terminal that out writes to, if it is one.
+func terminalOf(out io.Writer) (*os.File, bool) {
+	if o, ok := out.(*output); ok {
+		out = o.Writer
+	}
+	file, ok := out.(*os.File)
+	return file, ok && term.IsTerminal(int(file.Fd()))
 }
 
 // tick keeps the running times on a terminal going until ctx ends.
@@ -188,7 +197,7 @@ func summary(j job.Job) string {
 	}
 	text.WriteByte('\n')
 	if j.Recovered > 0 {
-		fmt.Fprintf(&text, "  recovered it had failed; an operator has set it going again, %d times so far\n", j.Recovered)
+		fmt.Fprintf(&text, "  recovered it had failed; an operator has set it going again%s\n", often(j.Recovered))
 	}
 	for _, g := range j.Gaps {
 		fmt.Fprintf(&text, "  missing   %s\n", printable(g.Sentence))
@@ -197,6 +206,14 @@ func summary(j job.Job) string {
 		fmt.Fprintf(&text, "  folder    %s\n  open      %s\n", j.Result.Dir, j.Result.Index)
 	}
 	return text.String()
+}
+
+// often says how many times, where it is more than once.
+func often(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return fmt.Sprintf(", %d times so far", n)
 }
 
 // words writes a state as people read it.

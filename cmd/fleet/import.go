@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/stagefleet/stagefleet/pkg/api"
 	"github.com/stagefleet/stagefleet/pkg/job"
@@ -42,7 +41,9 @@ func newImport(getenv func(string) string) *cobra.Command {
 				return err
 			}
 			defer file.Close()
-			request.Name = filepath.Base(args[0])
+			if request.Name, err = nameOf(args[0]); err != nil {
+				return err
+			}
 			if request.Folder, err = filepath.Abs(filepath.Dir(args[0])); err != nil {
 				return fmt.Errorf("find the sheet's folder: %w", err)
 			}
@@ -128,10 +129,7 @@ func wordsOf(s job.ImportState) string { return strings.ReplaceAll(string(s), "_
 // watchImport shows progress: one line that is redrawn on a terminal, else a line for every twentieth of the rows.
 func watchImport(ctx context.Context, cmd *cobra.Command, fleet *api.Client, id string, asJSON bool) error {
 	out := cmd.OutOrStdout()
-	redraw := false
-	if f, ok := out.(*os.File); ok {
-		redraw = term.IsTerminal(int(f.Fd()))
-	}
+	_, redraw := terminalOf(out)
 	told := ""
 	last, err := fleet.WatchImport(ctx, id, func(i job.Import) {
 		if asJSON {

@@ -97,7 +97,7 @@ type books struct {
 
 func (b *books) flags(cmd *cobra.Command, getenv func(string) string) {
 	b.client.flags(cmd, getenv)
-	cmd.Flags().StringVar(&b.database, "database", "", "change this record directly, sqlite:PATH or postgres://..., as for the first key")
+	cmd.Flags().StringVar(&b.database, "database", "", "this record directly instead of a fleet's, sqlite:PATH or postgres://..., as for the first key")
 	aliasDatabase(cmd)
 }
 
@@ -123,10 +123,12 @@ func (b *books) open(call func(ctx context.Context, l ledger) error) error {
 // withRecord opens a record for a call.
 func withRecord(ctx context.Context, database string, call func(*job.Store) error) error {
 	store, err := job.Open(ctx, database, job.Options{})
-	if errors.Is(err, job.ErrSchema) {
+	switch {
+	case errors.Is(err, job.ErrSchema):
 		return fmt.Errorf("open the record: %w; fleet migrate --database does that", err)
-	}
-	if err != nil {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("open the record: %w; check the path, or make a new record with fleet migrate --database", err)
+	case err != nil:
 		return fmt.Errorf("open the record: %w", err)
 	}
 	return errors.Join(call(store), store.Close())

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +22,16 @@ func bootstrap(t *testing.T) (database string, command func(args ...string) (int
 		var out, errs bytes.Buffer
 		code := run(append(args, "--db", database), func(string) string { return "" }, &out, &errs)
 		return code, out.String(), errs.String()
+	}
+	file := strings.TrimPrefix(database, "sqlite:")
+	if code, _, errs := command("accounts", "ls"); code != exitFailed || !strings.Contains(errs, "no such file") || !strings.Contains(errs, "fleet migrate") {
+		t.Errorf("a record that is not there = %d %s", code, errs)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("looking for a record has made one: %v", err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	if code, _, errs := command("accounts", "ls"); code != exitFailed || !strings.Contains(errs, "fleet migrate") {
 		t.Errorf("a record without a schema = %d %s", code, errs)

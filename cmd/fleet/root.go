@@ -67,7 +67,7 @@ func newRoot(getenv func(string) string) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }, Version: version(), SuggestionsMinimumDistance: 2,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(misused)
 	root.AddCommand(newUp(getenv), newServe(getenv), newSQS(), newMigrate(getenv), newGenerate(), newDoctor(getenv),
 		newSubmit(getenv), newImport(getenv), newImports(getenv),
 		newWatch(getenv), newJobs(getenv), newJob(getenv), newCancel(getenv), newStages(getenv), newSize(getenv),
@@ -97,6 +97,18 @@ func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return usageError{fmt.Errorf("%s %s (see: %s --help)", cmd.CommandPath(), problem, cmd.CommandPath())}
 	}
+}
+
+// misused makes a wrong flag an error of the command line, without the words of the function that reads numbers.
+func misused(cmd *cobra.Command, err error) error {
+	problem, reader, _ := strings.Cut(err.Error(), ": strconv.")
+	switch {
+	case strings.HasPrefix(reader, "ParseBool"):
+		problem += ": it takes true or false"
+	case reader != "":
+		problem += ": it takes a number that is not too large"
+	}
+	return usageError{fmt.Errorf("%s (see: %s --help)", problem, cmd.CommandPath())}
 }
 
 // version is what the build knows of itself.

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +42,9 @@ func newSubmit(getenv func(string) string) *cobra.Command {
 				return err
 			}
 			defer file.Close()
-			request.Name = filepath.Base(args[0])
+			if request.Name, err = nameOf(args[0]); err != nil {
+				return err
+			}
 			return c.ask(func(ctx context.Context, fleet *api.Client) error {
 				return submit(ctx, cmd, fleet, request, file, c.json, wait)
 			})
@@ -51,6 +56,15 @@ func newSubmit(getenv func(string) string) *cobra.Command {
 	cmd.Flags().StringVar(&request.Webhook, "webhook", "", "address that the job's end is reported to, signed; see: fleet webhooks")
 	cmd.Flags().BoolVar(&wait, "wait", false, "show progress until the job has ended")
 	return cmd
+}
+
+// nameOf is what a file is called, for a fleet that keeps names as lines of text.
+func nameOf(path string) (string, error) {
+	name := filepath.Base(path)
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return "", usageError{fmt.Errorf("the name of %q has a line break, a control character or bytes that are not UTF-8; give the file another", path)}
+	}
+	return name, nil
 }
 
 func submit(ctx context.Context, cmd *cobra.Command, fleet *api.Client, request api.Request, file *os.File, asJSON, wait bool) error {

@@ -148,7 +148,7 @@ func (s *Server) local(ctx context.Context, c caller, file string) (string, reco
 func OpenRegular(path string) (*os.File, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return nil, fmt.Errorf("find the recording: %w", err)
+		return nil, fmt.Errorf("%q: %w", path, errors.Unwrap(err))
 	}
 	if err := regular(path, info); err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func OpenRegular(path string) (*os.File, error) {
 	// The file may have been exchanged since: do not follow, do not wait, and look again.
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open the recording: %w", err)
+		return nil, fmt.Errorf("%q: %w", path, errors.Unwrap(err))
 	}
 	info, err = file.Stat()
 	if err == nil {
@@ -185,5 +185,5 @@ func regular(path string, info fs.FileInfo) error {
 	default:
 		kind = "a device"
 	}
-	return fmt.Errorf("%s is %s; only a regular file can be submitted", path, kind)
+	return fmt.Errorf("%s is %s; only a regular file is taken", path, kind)
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -80,6 +82,12 @@ func TestTheServerAloneTakesWorkForWorkersElsewhere(t *testing.T) {
 
 func TestTheServerAloneDoesNotMigrate(t *testing.T) {
 	r := remote(t)
+	if err := r.Run(t.Context()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Run without a record: %v", err)
+	}
+	if err := os.WriteFile(strings.TrimPrefix(r.Database, "sqlite:"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := r.Run(t.Context()); !errors.Is(err, job.ErrSchema) {
 		t.Errorf("Run: %v", err)
 	}

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -144,9 +147,22 @@ func TestTheJSONNamesAreThoseThatOutsideChecksUse(t *testing.T) {
 }
 
 func TestAnUnmigratedDatabaseIsRefused(t *testing.T) {
-	_, err := job.Open(t.Context(), "sqlite:"+t.TempDir()+"/empty.db", job.Options{})
-	if !errors.Is(err, job.ErrSchema) {
+	path := filepath.Join(t.TempDir(), "empty.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := job.Open(t.Context(), "sqlite:"+path, job.Options{}); !errors.Is(err, job.ErrSchema) {
 		t.Fatalf("error %v, want ErrSchema", err)
+	}
+}
+
+func TestARecordThatIsNotThereIsNotMadeByLookingForIt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gone.db")
+	if _, err := job.Open(t.Context(), "sqlite:"+path, job.Options{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
 	}
 }
 

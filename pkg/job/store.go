@@ -61,14 +61,15 @@ type Store struct {
 	marks        batcher[[]Outgoing, struct{}]
 }
 
-// Open connects to sqlite:PATH or postgres://... and checks the schema; ErrSchema when it is too old.
+// Open connects to sqlite:PATH or postgres://... and checks the schema; ErrSchema when it is too old. Only with
+// Migrate it makes the file of a path; else a missing one is fs.ErrNotExist.
 func Open(ctx context.Context, url string, opt Options) (*Store, error) {
 	if err := opt.validate(); err != nil {
 		return nil, fmt.Errorf("open job store: %w", err)
 	}
 	opt.ReconcileEvery = cmp.Or(opt.ReconcileEvery, DefaultReconcileEvery)
 	opt.QueueRetention = cmp.Or(opt.QueueRetention, DefaultQueueRetention)
-	db, err := sqldb.Open(ctx, url, sqldb.Options{MaxConns: opt.MaxConns, Registerer: opt.Registerer})
+	db, err := sqldb.Open(ctx, url, sqldb.Options{MaxConns: opt.MaxConns, Existing: !opt.Migrate, Registerer: opt.Registerer})
 	if err != nil {
 		return nil, err
 	}

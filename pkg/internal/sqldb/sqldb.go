@@ -21,6 +21,7 @@ const DefaultMaxConns = 10
 // Options tunes Open. The zero value is usable.
 type Options struct {
 	MaxConns   int                   // Postgres only; zero means DefaultMaxConns
+	Existing   bool                  // SQLite only: a file that is not there is an error (fs.ErrNotExist), and is not made
 	Registerer prometheus.Registerer // nil: metrics are kept but not exported
 }
 
@@ -73,7 +74,7 @@ func Open(ctx context.Context, url string, opt Options) (*DB, error) {
 	switch {
 	case strings.HasPrefix(url, "sqlite:"):
 		db.dialect = sqlite
-		db.backend, err = openSQLite(ctx, strings.TrimPrefix(url, "sqlite:"))
+		db.backend, err = openSQLite(ctx, strings.TrimPrefix(url, "sqlite:"), opt.Existing)
 	case strings.HasPrefix(url, "postgres://"), strings.HasPrefix(url, "postgresql://"):
 		db.dialect = postgres
 		db.backend, err = openPostgres(ctx, url, opt.MaxConns)

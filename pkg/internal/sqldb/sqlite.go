@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"time"
 
 	lite "modernc.org/sqlite"
@@ -42,7 +43,12 @@ type liteConn struct {
 	relaxed bool
 }
 
-func openSQLite(ctx context.Context, path string) (backend, error) {
+func openSQLite(ctx context.Context, path string, existing bool) (backend, error) {
+	if existing {
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("its file, which a migration makes: %w", errors.Unwrap(err))
+		}
+	}
 	q := url.Values{"_pragma": {
 		fmt.Sprintf("busy_timeout(%d)", liteBusy.Milliseconds()), "journal_mode(WAL)", "synchronous(FULL)",
 		"temp_store(MEMORY)", "cache_size(-8000)",
