@@ -61,7 +61,7 @@ func (f *limitFlags) said(cmd *cobra.Command) job.Limits {
 func newAccountsCreate(getenv func(string) string) *cobra.Command {
 	return withLimits(getenv, ledger.CreateAccount, &cobra.Command{
 		Use: "create TENANT", Short: "Open an account with a balance of zero",
-		Example: "  fleet accounts create acme --in-flight 20 --daily-cap 500\n  fleet accounts create acme --db postgres://fleet@db/fleet",
+		Example: "  fleet accounts create acme --in-flight 20 --daily-cap 500\n  fleet accounts create acme --database postgres://fleet@db/fleet",
 	})
 }
 

@@ -34,7 +34,7 @@ func newKeysCreate(getenv func(string) string) *cobra.Command {
 	var scopes string
 	cmd := &cobra.Command{
 		Use: "create", Short: "Make a key; its secret is shown this once", Args: usage(cobra.NoArgs),
-		Example: "  fleet keys create --tenant acme --scopes submit,view\n  fleet keys create --db sqlite:.stagefleet/fleet.db --tenant local --scopes operate",
+		Example: "  fleet keys create --tenant acme --scopes submit,view\n  fleet keys create --database sqlite:.stagefleet/fleet.db --tenant local --scopes operate",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if order.Scopes, err = job.ParseScopes(scopes); err != nil {
 				return usageError{err}
