@@ -47,8 +47,10 @@ var codecs = map[string][]string{
 type Declared struct {
 	Demuxer  string
 	Duration time.Duration // 0: it does not say
-	Video    *VideoStream  // the first that is not a cover picture; nil if none
-	Audio    *AudioStream  // the first; nil if none
+	Video    *VideoStream  // the first that is not a cover picture; nil if there is none, or none that can be read
+	Audio    *AudioStream  // the first; nil likewise
+
+	UnreadVideo, UnreadAudio bool // there is one, and its encoding is none of those that are decoded
 }
 
 // VideoStream is the picture that is worked on: ffmpeg's "0:V:0".
@@ -125,15 +127,7 @@ func declared(answer []byte) (Declared, error) {
 	if d.Demuxer == "" || p.Format.Score < minScore {
 		return Declared{}, ErrFormat
 	}
-	for _, s := range p.Streams {
-		switch {
-		case !s.decodable():
-		case s.Type == "video" && d.Video == nil && s.Disposition["attached_pic"] == 0:
-			d.Video = s.video()
-		case s.Type == "audio" && d.Audio == nil:
-			d.Audio = &AudioStream{Codec: s.Codec, Duration: seconds(s.Duration)}
-		}
-	}
+	d.choose(p.Streams)
 	switch {
 	case d.Video == nil && d.Audio == nil:
 		return Declared{}, ErrNoStreams
@@ -143,6 +137,23 @@ func declared(answer []byte) (Declared, error) {
 		return Declared{}, ErrTooLong
 	}
 	return d, nil
+}
+
+// choose takes the streams that the tools take: the first of a kind, and not the first that could be decoded. A later one
+// would vouch for an encoding that is none of ours.
+func (d *Declared) choose(streams []probedStream) {
+	for _, s := range streams {
+		switch {
+		case s.Type == "video" && s.Disposition["attached_pic"] == 0 && d.Video == nil && !d.UnreadVideo:
+			if d.UnreadVideo = !s.decodable(); !d.UnreadVideo {
+				d.Video = s.video()
+			}
+		case s.Type == "audio" && d.Audio == nil && !d.UnreadAudio:
+			if d.UnreadAudio = !s.decodable(); !d.UnreadAudio {
+				d.Audio = &AudioStream{Codec: s.Codec, Duration: seconds(s.Duration)}
+			}
+		}
+	}
 }
 
 // demuxer maps ffprobe's list of alias names to the one fixed name that is forced from then on.

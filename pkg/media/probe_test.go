@@ -107,6 +107,8 @@ func TestAFileThatIsGoneIsOurProblemAndIsNotNamed(t *testing.T) {
 func TestWhatAHeaderDeclaresIsReadAndBounded(t *testing.T) {
 	const good = `{"codec_type":"video","codec_name":"h264","width":640,"height":360,"disposition":{"attached_pic":0}}`
 	const cover = `{"codec_type":"video","codec_name":"mjpeg","width":64,"height":64,"disposition":{"attached_pic":1}}`
+	const other = `{"codec_type":"video","codec_name":"bink","width":640,"height":360}`
+	const noise = `{"codec_type":"audio","codec_name":"wavpack"}`
 	const sound = `{"codec_type":"audio","codec_name":"aac","duration":"3.5"}`
 	answer := func(format, duration string, score int, streams ...string) string {
 		return fmt.Sprintf(`{"streams":[%s],"format":{"format_name":%q,"duration":%q,"probe_score":%d}}`, strings.Join(streams, ","), format, duration, score)
@@ -128,6 +130,9 @@ func TestWhatAHeaderDeclaresIsReadAndBounded(t *testing.T) {
 		"only subtitles":       {answer(mp4, "3.5", 100, `{"codec_type":"subtitle","codec_name":"mov_text"}`), ErrNoStreams, false, false},
 		"unknown encoding":     {answer(mp4, "3.5", 100, `{"codec_type":"video","codec_name":"bink","width":1,"height":1}`), ErrNoStreams, false, false},
 		"too many pixels":      {answer(mp4, "3.5", 100, strings.Replace(good, "640", "640000", 1)), ErrTooLarge, false, false},
+		"an unknown picture":   {answer(mp4, "3.5", 100, other, sound), nil, false, true},
+		"an unknown one first": {answer(mp4, "3.5", 100, other, good, sound), nil, false, true},
+		"an unknown sound":     {answer(mp4, "3.5", 100, good, noise, sound), nil, true, false},
 		"not JSON":             {`{`, ErrOutput, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +140,17 @@ func TestWhatAHeaderDeclaresIsReadAndBounded(t *testing.T) {
 			if !errors.Is(err, c.want) || (d.Video != nil) != c.video || (d.Audio != nil) != c.audio {
 				t.Fatalf("got %+v, %v", d, err)
 			}
+			if d.UnreadVideo != (err == nil && strings.Contains(c.answer, "bink")) || d.UnreadAudio != strings.Contains(c.answer, "wavpack") {
+				t.Errorf("does not tell of what is not read: %+v", d)
+			}
 		})
+	}
+}
+
+func TestTheStreamThatIsDecodedIsTheOneThatWasJudged(t *testing.T) {
+	path := makeFile(t, "two.mkv", append(picture(1), append(picture(1), "-map", "0", "-map", "1", "-c:v:0", "ffv1", "-c:v:1", "libx264")...)...)
+	if d, err := (Runner{}).Probe(t.Context(), path); !errors.Is(err, ErrNoStreams) {
+		t.Errorf("0:V:0 is in an encoding that is not decoded, and yet: %+v, %v", d, err)
 	}
 }
 

@@ -67,9 +67,9 @@ func gaps(declared media.Declared, d decoded, facts recording.Facts) []outcome.G
 			gaps = append(gaps, outcome.Gap{Code: code, Sentence: sentence})
 		}
 	}
-	note(declared.Audio == nil, "no_audio", "The recording has no sound, so nothing could be transcribed.")
-	note(declared.Audio != nil && !facts.HasAudio, "audio_unreadable", "The sound of the recording could not be decoded, so nothing could be transcribed.")
-	note(declared.Video != nil && !facts.HasVideo, "video_unreadable", "The picture of the recording could not be decoded; a still image stands in for it.")
+	note(declared.Audio == nil && !declared.UnreadAudio, "no_audio", "The recording has no sound, so nothing could be transcribed.")
+	note((declared.Audio != nil || declared.UnreadAudio) && !facts.HasAudio, "audio_unreadable", "The sound of the recording could not be decoded, so nothing could be transcribed.")
+	note((declared.Video != nil || declared.UnreadVideo) && !facts.HasVideo, "video_unreadable", "The picture of the recording could not be decoded; a still image stands in for it.")
 	length := max(d.sound.Duration, d.picture.Duration)
 	short := isShort(declared.Duration, length) ||
 		facts.HasAudio && isShort(declared.Audio.Duration, d.sound.Duration) ||

@@ -50,6 +50,10 @@ func TestGapsAreWhatDidNotDecode(t *testing.T) {
 		"picture decoded, then its tool gave up": {func(_ *media.Declared, d *decoded) { d.pictureErr = &media.ExitError{Tool: "ffmpeg", Code: 69} }, []string{"damaged"}},
 		"sound is empty":                         {func(_ *media.Declared, d *decoded) { d.sound.Duration = leastSound - 1 }, []string{"audio_unreadable"}},
 		"no sound":                               {func(m *media.Declared, d *decoded) { m.Audio = nil; d.sound.Duration = 0 }, []string{"no_audio"}},
+		"sound in an encoding that is not read":  {func(m *media.Declared, d *decoded) { m.Audio, m.UnreadAudio, d.sound.Duration = nil, true, 0 }, []string{"audio_unreadable"}},
+		"picture in an encoding that is not read": {func(m *media.Declared, d *decoded) {
+			m.Video, m.UnreadVideo, d.picture.Duration = nil, true, 0
+		}, []string{"video_unreadable"}},
 		"picture cannot decode": {func(_ *media.Declared, d *decoded) {
 			d.pictureErr, d.picture.Duration = &media.ExitError{Tool: "ffmpeg", Code: 1}, 0
 		}, []string{"video_unreadable"}},
