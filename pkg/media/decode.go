@@ -62,7 +62,7 @@ func (r Runner) DecodeAudio(ctx context.Context, path, demuxer, out string) (Dec
 		return Decoded{}, nil, errors.Join(err, sealErr)
 	}
 	length := time.Duration(written) * time.Second / bytesPerSec
-	return Decoded{Duration: length, Errors: complaints(result.Stderr)}, speech(result.Stderr, length), err
+	return Decoded{Duration: length, Errors: complaints(result.Stderr)}, speech(result, length), err
 }
 
 // seal writes the true lengths into the header of a WAV file, which is still without them if its writer gave
@@ -180,12 +180,14 @@ func complaints(log []byte) int {
 }
 
 var (
-	silenceMark = regexp.MustCompile(`silence_(start|end): (-?[0-9.]+)`)
+	// A title that says the same is indented.
+	silenceMark = regexp.MustCompile(`(?m)^\[silencedetect @ [^\]]*\] \[info\] silence_(start|end): (-?[0-9.]+)`)
 	outTime     = regexp.MustCompile(`(?m)^out_time_us=([0-9]+)$`)
 )
 
-// speech returns what lies between the silences that silencedetect reported.
-func speech(log []byte, length time.Duration) []recording.Span {
+// speech returns what lies between the silences that silencedetect reported. Where its report was cut off, for a decoder
+// complained too much, somebody may be speaking.
+func speech(report Output, length time.Duration) []recording.Span {
 	var spans []recording.Span
 	from, open := time.Duration(0), true // open: no silence is running
 	end := func(to time.Duration) {
@@ -193,15 +195,16 @@ func speech(log []byte, length time.Duration) []recording.Span {
 			spans = append(spans, recording.Span{StartMs: from.Milliseconds(), EndMs: to.Milliseconds()})
 		}
 	}
-	for _, mark := range silenceMark.FindAllSubmatch(log, -1) {
+	for _, mark := range silenceMark.FindAllSubmatch(report.Stderr, -1) {
 		at := min(max(0, parseSeconds(mark[2])), length)
 		if string(mark[1]) == "start" {
 			end(at)
-			open = false
+			from, open = at, false
 		} else {
 			from, open = at, true
 		}
 	}
+	open = open || report.StderrCut
 	end(length)
 	return spans
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -130,16 +131,41 @@ func TestSpeechIsWhatSilencesLeave(t *testing.T) {
 		want []recording.Span
 	}{
 		"no silence":        {"", []recording.Span{span(0, 10000)}},
-		"nothing else":      {"x silence_start: 0\nx silence_end: 10 | silence_duration: 10", nil},
+		"nothing else":      {"silence_start: 0\nsilence_end: 10 | silence_duration: 10", nil},
 		"until the end":     {"silence_start: -0.02", nil},
 		"two stretches":     {"silence_start: 2.5\nsilence_end: 4 |\nsilence_start: 6", []recording.Span{span(0, 2500), span(4000, 6000)}},
 		"a click":           {"silence_start: 0\nsilence_end: 4\nsilence_start: 4.199", nil},
 		"a short word":      {"silence_start: 0\nsilence_end: 4\nsilence_start: 4.2", []recording.Span{span(4000, 4200)}},
 		"beyond the length": {"silence_start: 2\nsilence_end: 99", []recording.Span{span(0, 2000)}},
 	} {
-		if got := speech([]byte(c.log), length); !slices.Equal(got, c.want) {
+		if got := speech(marked(c.log), length); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v", name, got)
 		}
+	}
+}
+
+// marked is a report as ffmpeg writes it.
+func marked(log string) Output {
+	return Output{Stderr: []byte(strings.ReplaceAll(log, "silence_", "[silencedetect @ 0x1] [info] silence_"))}
+}
+
+func TestATitleThatSpeaksOfSilenceMakesNone(t *testing.T) {
+	mark := "[silencedetect @ 0x1] [info] silence_start: 0"
+	path := makeFile(t, "a.mp4", append(tone(2), "-metadata", "title=a\n"+mark+"\nsilence_start: 0")...)
+	r := Runner{Dir: t.TempDir()}
+	if _, spans, err := r.DecodeAudio(t.Context(), path, "mov", "out.wav"); err != nil || len(spans) != 1 {
+		t.Errorf("got %v, %v", spans, err)
+	}
+}
+
+func TestWhereTheReportOfSilenceBreaksOffSomebodyMaySpeak(t *testing.T) {
+	report := marked("silence_start: 0")
+	if got := speech(report, 10*second); len(got) != 0 {
+		t.Errorf("silence: got %v", got)
+	}
+	report.StderrCut = true
+	if got := speech(report, 10*second); !slices.Equal(got, []recording.Span{{StartMs: 0, EndMs: 10_000}}) {
+		t.Errorf("got %v", got)
 	}
 }
 
@@ -178,10 +204,10 @@ func TestPosterTimesFitTheLength(t *testing.T) {
 }
 
 func FuzzSpeech(f *testing.F) {
-	f.Add([]byte("silence_start: 1\nsilence_end: 0.5\nsilence_start: 1e9"), int64(5))
-	f.Fuzz(func(t *testing.T, log []byte, seconds int64) {
+	f.Add(marked("silence_start: 1\nsilence_end: 0.5\nsilence_start: 1e9").Stderr, int64(5), false)
+	f.Fuzz(func(t *testing.T, log []byte, seconds int64, cut bool) {
 		length := time.Duration(min(max(seconds, 0), math.MaxInt32)) * second
-		for _, s := range speech(log, length) {
+		for _, s := range speech(Output{Stderr: log, StderrCut: cut}, length) {
 			if s.StartMs < 0 || s.EndMs <= s.StartMs || s.EndMs > length.Milliseconds() {
 				t.Fatalf("%v outside %v", s, length)
 			}

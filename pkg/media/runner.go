@@ -158,6 +158,7 @@ type Output struct {
 	Stdout      []byte
 	Stderr      []byte // the first MaxStderr bytes
 	StderrLines int    // all of them
+	StderrCut   bool   // there was more
 }
 
 // Run runs a tool to its end. When ctx ends the tool is stopped and the error is ctx's cause.
@@ -210,7 +211,7 @@ func (r Runner) run(ctx context.Context, tool string, command []string) ran {
 	if r.Record != nil {
 		r.Record(tool, start, time.Now(), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
 	}
-	result := Output{Stdout: out.kept, Stderr: errs.kept, StderrLines: errs.lines}
+	result := Output{Stdout: out.kept, Stderr: errs.kept, StderrLines: errs.lines, StderrCut: errs.dropped}
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return ran{result, fmt.Errorf("run %s: %w", tool, context.Cause(ctx))}
