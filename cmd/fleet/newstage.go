@@ -6,7 +6,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,7 +41,9 @@ func newNewStage() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			made, err := scaffold.Add(root, s, func() error { return generate(cmd.Context(), root) })
+			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM) // what is half written is taken back
+			defer stop()
+			made, err := scaffold.Add(root, s, func() error { return generate(ctx, root) })
 			if err != nil {
 				return err
 			}
@@ -53,7 +57,8 @@ func newNewStage() *cobra.Command {
 }
 
 // generate makes what is generated from the manifest again, by the tree's own command: this program's manifest lacks the
-// new stage. It first writes elsewhere, so that a manifest that cannot be generated from leaves everything as it was.
+// new stage. It first writes elsewhere, so that a manifest that cannot be generated from leaves everything as it was; from
+// then on an interruption comes too late.
 func generate(ctx context.Context, root string) error {
 	scratch, err := os.MkdirTemp("", "fleet-")
 	if err != nil {
@@ -67,12 +72,30 @@ func generate(ctx context.Context, root string) error {
 		steps = append(steps, []string{command, "generate", "--out", filepath.Join(scratch, "deploy")})
 		final = append(final, []string{command, "generate"})
 	}
-	for _, words := range append(steps, final...) {
-		run := exec.CommandContext(ctx, words[0], words[1:]...)
-		run.Dir = root
-		if said, err := run.CombinedOutput(); err != nil {
-			return fmt.Errorf("nothing was kept, because `%s %s` failed with the new stage: %w\n%s", filepath.Base(words[0]), words[1], err, said)
+	for _, words := range steps {
+		if err := runIn(ctx, root, words); err != nil {
+			return err
 		}
+	}
+	for _, words := range final {
+		if err := runIn(context.WithoutCancel(ctx), root, words); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runIn runs a command that a terminal's Ctrl-C reaches through ctx alone.
+func runIn(ctx context.Context, dir string, words []string) error {
+	run := exec.CommandContext(ctx, words[0], words[1:]...)
+	run.Dir, run.SysProcAttr = dir, &syscall.SysProcAttr{Setpgid: true}
+	run.Cancel = func() error { return syscall.Kill(-run.Process.Pid, syscall.SIGKILL) }
+	said, err := run.CombinedOutput()
+	switch {
+	case ctx.Err() != nil:
+		return errInterrupted
+	case err != nil:
+		return fmt.Errorf("nothing was kept, because `%s %s` failed with the new stage: %w\n%s", filepath.Base(words[0]), words[1], err, said)
 	}
 	return nil
 }

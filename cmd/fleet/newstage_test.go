@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -97,4 +98,29 @@ func TestTwoNewStagesBuildPassTheirTestsAndTakePartInAJob(t *testing.T) {
 	}
 	took := time.Since(start)
 	t.Logf("from the first new-stage to the end of a job that both stages had worked on: %v", took.Round(time.Second))
+}
+
+func TestAnInterruptedNewStageLeavesTheTreeAsItWas(t *testing.T) {
+	root := sources(t)
+	manifest := filepath.Join(root, "workers/stages.go")
+	before, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := t.TempDir()
+	if err := os.WriteFile(filepath.Join(tools, "go"), []byte("#!/bin/sh\nkill -INT $PPID\nsleep 60\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
+	var stdout, stderr bytes.Buffer
+	code := run([]string{"new-stage", "second-look", "--after", "highlight", "--dir", root}, os.Getenv, &stdout, &stderr)
+	if code != exitInterrupted || stderr.String() != "fleet: interrupted\n" {
+		t.Errorf("= %d %q", code, stderr.String())
+	}
+	if after, err := os.ReadFile(manifest); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the manifest is left changed, %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "workers/second-look")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the stage's folder is left: %v", err)
+	}
 }
