@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -61,6 +62,38 @@ func TestAModelChoosesFromTheNumberedPassages(t *testing.T) {
 	}
 	if !strings.Contains(asked.Input, "0. [1 s, speaker s1] river bridge") || strings.Contains(asked.Instructions, "river") {
 		t.Errorf("asked %+v", asked)
+	}
+}
+
+func TestAModelChoosesOnlyAmongWhatItWasShown(t *testing.T) {
+	in := given(t)
+	var words []recording.Word
+	var turns []recording.Turn
+	for i := range int64(maxInput / 200) {
+		said := speak(1000+8000*i, strings.Repeat("riverside bridge ", 20))
+		words, turns = append(words, said...), append(turns, turnOf(said, "s1"))
+	}
+	var err error
+	if in.Input.Words, err = in.Objects.WriteJSON(t.Context(), "many.json", words); err != nil {
+		t.Fatal(err)
+	}
+	if in.Input.Turns, err = in.Objects.WriteJSON(t.Context(), "long.json", turns); err != nil {
+		t.Fatal(err)
+	}
+	in.Input.Media.Facts.DurationMs = turns[len(turns)-1].EndMs + 1000
+	last := len(turns) - 1
+	got, err := handler{model(func(provider.Question) (json.RawMessage, error) {
+		return json.RawMessage(fmt.Sprintf(`{"picks":[{"passage":%d,"score":1},{"passage":3,"score":7}]}`, last)), nil
+	})}.Handle(t.Context(), in)
+	if err != nil || len(got.Segments) != 1 || got.Segments[0].StartMs > 1000+8000*4 || got.Segments[0].Score != 1 {
+		t.Errorf("%+v, %v", got.Segments, err)
+	}
+}
+
+func TestAWordThatLastsForMinutesMakesNoClip(t *testing.T) {
+	endless := []recording.Word{{Text: "you", StartMs: 0, EndMs: 600_000, Confidence: 1}}
+	if got := passages(endless, []recording.Turn{turnOf(endless, "s1")}); len(got) != 0 {
+		t.Errorf("%+v", got)
 	}
 }
 

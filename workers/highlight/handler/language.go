@@ -42,11 +42,12 @@ var schema = map[string]any{
 // that exists.
 func (h handler) ask(ctx context.Context, t worker.Task[recording.Identified], candidates []passage) ([]pick, error) {
 	want := wanted(t.Input.Media.Facts.DurationMs)
+	input, shown := list(candidates)
 	var raw json.RawMessage
 	err := t.Provider(ctx, func(ctx context.Context) error {
 		var err error
 		raw, err = h.language.Answer(ctx, provider.Question{
-			Instructions: fmt.Sprintf(instructions, want), Input: list(candidates), Schema: schema, MaxTokens: maxAnswer,
+			Instructions: fmt.Sprintf(instructions, want), Input: input, Schema: schema, MaxTokens: maxAnswer,
 		})
 		if errors.Is(err, provider.ErrDeclined) {
 			return nil
@@ -56,24 +57,26 @@ func (h handler) ask(ctx context.Context, t worker.Task[recording.Identified], c
 	if err != nil {
 		return nil, err
 	}
-	if picked := read(raw, candidates, want); len(picked) > 0 {
+	if picked := read(raw, candidates[:shown], want); len(picked) > 0 {
 		return picked, nil
 	}
 	return choose(candidates, want), nil
 }
 
-func list(candidates []passage) string {
+// list writes what a model is shown, and of how many candidates that is.
+func list(candidates []passage) (input string, shown int) {
 	var b strings.Builder
 	for i, p := range candidates {
 		fmt.Fprintf(&b, "%d. [%d s, speaker %s] %s\n", i, p.StartMs/1000, p.speaker, p.text())
+		shown++
 		if b.Len() > maxInput {
 			break
 		}
 	}
-	return b.String()
+	return b.String(), shown
 }
 
-// read keeps of a model's answer what refers to a passage, once each.
+// read keeps of a model's answer what refers to a passage that it was shown, once each.
 func read(raw json.RawMessage, candidates []passage, want int) []pick {
 	var a answer
 	if len(raw) == 0 || json.Unmarshal(raw, &a) != nil {
@@ -86,7 +89,7 @@ func read(raw json.RawMessage, candidates []passage, want int) []pick {
 			continue
 		}
 		seen[p.Passage] = true
-		picked = append(picked, pick{candidates[p.Passage], p.Score})
+		picked = append(picked, pick{candidates[p.Passage], min(max(p.Score, 0), 1)})
 	}
 	return picked
 }

@@ -24,7 +24,7 @@ type passage struct {
 }
 
 // passages cuts the transcript into candidates. A turn stays whole; one that is too long for a clip is cut
-// at its longest pauses. Turns without words are none.
+// at its longest pauses. Turns without words are none, and a word that lasts longer than a clip is no word.
 func passages(words []recording.Word, turns []recording.Turn) []passage {
 	var found []passage
 	for _, turn := range turns {
@@ -36,7 +36,7 @@ func passages(words []recording.Word, turns []recording.Turn) []passage {
 			})
 		}
 	}
-	return slices.DeleteFunc(found, func(p passage) bool { return p.EndMs-p.StartMs < shortest })
+	return slices.DeleteFunc(found, func(p passage) bool { return p.EndMs-p.StartMs < shortest || p.EndMs-p.StartMs > longest })
 }
 
 // within returns the words whose middle lies in the turn.
