@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -17,6 +18,7 @@ import (
 const (
 	DefaultAnthropicModel = anthropic.ModelClaudeSonnet5_5
 	AnthropicTimeout      = 2 * time.Minute // for one call
+	maxReply              = 1 << 20         // bytes of an answer, many times what MaxTokens of a Question make
 	anthropicName         = "anthropic"
 )
 
@@ -30,7 +32,7 @@ type Anthropic struct {
 // NewAnthropic returns the model at Anthropic's own address, or at another base that speaks the same API.
 func NewAnthropic(key, base, model string) (*Anthropic, error) {
 	options := []option.RequestOption{option.WithoutEnvironmentDefaults(), option.WithAPIKey(key), option.WithMaxRetries(0),
-		option.WithRequestTimeout(AnthropicTimeout), option.WithHTTPClient(&http.Client{CheckRedirect: noRedirect})}
+		option.WithRequestTimeout(AnthropicTimeout), option.WithHTTPClient(&http.Client{Transport: bounded{}, CheckRedirect: noRedirect})}
 	if base != "" {
 		u, err := url.Parse(base)
 		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
@@ -42,6 +44,21 @@ func NewAnthropic(key, base, model string) (*Anthropic, error) {
 		model = DefaultAnthropicModel
 	}
 	return &Anthropic{client: anthropic.NewClient(options...), model: model}, nil
+}
+
+// bounded cuts answers off: the SDK reads them into memory, however long they are.
+type bounded struct{}
+
+func (bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(response.Body, maxReply), response.Body}
+	return response, nil
 }
 
 // Answer implements Language.

@@ -62,6 +62,16 @@ func TestAQuestionIsAskedOnceWithItsSchema(t *testing.T) {
 	}
 }
 
+func TestAnAnswerWithoutEndIsNotReadIntoMemory(t *testing.T) {
+	for _, status := range []int{http.StatusOK, http.StatusInternalServerError} {
+		a, _ := answering(t, status, nil, message("end_turn", `{"a":"`+strings.Repeat("x", 2*maxReply)+`"}`))
+		got, err := a.Answer(t.Context(), question)
+		if err == nil || got != nil || strings.Contains(err.Error(), "xxx") {
+			t.Errorf("%d: got %d bytes, %.100v", status, len(got), err)
+		}
+	}
+}
+
 func TestPicturesAreShownWithTheirLabels(t *testing.T) {
 	a, asked := answering(t, 200, nil, message("end_turn", `{}`))
 	if _, err := a.Look(t.Context(), question, []Picture{{Label: "s1", JPEG: []byte("jpeg")}, {Label: "s2", JPEG: []byte("x")}}); err != nil {
