@@ -17,8 +17,15 @@ import (
 // EnginePocketsphinx names the offline recogniser in what it produces.
 const EnginePocketsphinx = "pocketsphinx-en-us"
 
-// speechCPU bounds the recogniser's processor time: it needs about a quarter of the recording's length.
-func speechCPU(length time.Duration) time.Duration { return time.Minute + 3*length }
+// speechCPU bounds the recogniser's processor time: it needs about a quarter of the recording's length. It ends before ctx
+// does, with media.ErrLimit and not with a time-out that would be tried again.
+func speechCPU(ctx context.Context, length time.Duration) time.Duration {
+	most := time.Minute + 3*length
+	if deadline, ok := ctx.Deadline(); ok {
+		most = min(most, max(time.Second, time.Until(deadline)/5*4))
+	}
+	return most
+}
 
 // Pocketsphinx is the offline Speech: clear English only, no punctuation, no capitals, numbers as words. It is
 // usable for synthetic or studio speech, and not good enough to caption a meeting.
@@ -27,7 +34,7 @@ type Pocketsphinx struct{}
 // Transcribe implements Speech. The file is heard in one piece, because cutting it costs accuracy.
 func (Pocketsphinx) Transcribe(ctx context.Context, r Recording) (_ Transcript, err error) {
 	defer timed(ctx, KindSpeech, time.Now(), &err)
-	r.Tools.Limits.CPU = speechCPU(time.Duration(r.DurationMs) * time.Millisecond)
+	r.Tools.Limits.CPU = speechCPU(ctx, time.Duration(r.DurationMs)*time.Millisecond)
 	out, err := r.Tools.Run(ctx, "pocketsphinx_continuous", "-infile", r.Path, "-time", "yes", "-logfn", "/dev/null",
 		"-maxhmmpf", "3000", "-ds", "2", "-topn", "2", "-maxwpf", "10", "-pl_window", "10")
 	if err != nil {

@@ -1,8 +1,11 @@
 package provider
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/recording"
 )
@@ -20,6 +23,21 @@ func TestAnUtteranceOfFourWordsIsNotAWord(t *testing.T) {
 	if got, err := parseSphinx([]byte("we are here now\n\n")); err != nil || len(got) != 0 {
 		t.Fatalf("got %+v, %v", got, err)
 	}
+}
+
+func TestTheRecogniserEndsBeforeItsTimeDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if got := speechCPU(t.Context(), time.Hour); got != 3*time.Hour+time.Minute {
+			t.Errorf("without a deadline: %v", got)
+		}
+		for left, want := range map[time.Duration]time.Duration{90 * time.Minute: 72 * time.Minute, 10 * time.Hour: 3*time.Hour + time.Minute, -time.Hour: time.Second} {
+			ctx, cancel := context.WithTimeout(t.Context(), left)
+			if got := speechCPU(ctx, time.Hour); got != want {
+				t.Errorf("%v before the deadline: %v, want %v", left, got, want)
+			}
+			cancel()
+		}
+	})
 }
 
 func TestNothingHeardIsNoFailure(t *testing.T) {

@@ -74,7 +74,7 @@ func stills(ctx context.Context, t task, c *cast, speakers []int) ([]provider.Pi
 	if err != nil {
 		return nil, fmt.Errorf("fetch the recording: %w", err)
 	}
-	tools := media.Runner{Dir: t.Dir, Record: t.Ran}
+	tools := media.Runner{Dir: t.Dir, Limits: media.Within(ctx, len(speakers)), Record: t.Ran}
 	var pictures []provider.Picture
 	for _, s := range speakers {
 		v := c.longest(s)

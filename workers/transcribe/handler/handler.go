@@ -6,10 +6,12 @@ package handler
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/stagefleet/stagefleet/pkg/media"
+	"github.com/stagefleet/stagefleet/pkg/outcome"
 	"github.com/stagefleet/stagefleet/pkg/provider"
 	"github.com/stagefleet/stagefleet/pkg/recording"
 	"github.com/stagefleet/stagefleet/pkg/worker"
@@ -59,15 +61,19 @@ func (h transcribe) listen(ctx context.Context, t worker.Task[recording.Media]) 
 	if err != nil {
 		return provider.Transcript{}, fmt.Errorf("fetch the sound: %w", err)
 	}
-	request := provider.Recording{Path: path, DurationMs: t.Input.Facts.DurationMs, Tools: media.Runner{Dir: t.Dir, Record: t.Ran}}
-	if h.local {
-		return h.speech.Transcribe(ctx, request)
-	}
+	request := provider.Recording{Path: path, DurationMs: t.Input.Facts.DurationMs, Tools: media.Runner{Dir: t.Dir, Limits: media.Within(ctx, 1), Record: t.Ran}}
 	var heard provider.Transcript
-	err = t.Provider(ctx, func(ctx context.Context) error {
+	if h.local {
 		heard, err = h.speech.Transcribe(ctx, request)
-		return err
-	})
+	} else {
+		err = t.Provider(ctx, func(ctx context.Context) error {
+			heard, err = h.speech.Transcribe(ctx, request)
+			return err
+		})
+	}
+	if errors.Is(err, media.ErrLimit) {
+		return heard, outcome.Reject("too_costly", "The recording takes more computing than is allowed for one.") // another try would, too
+	}
 	return heard, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagefleet/stagefleet/pkg/media/mediatest"
 	"github.com/stagefleet/stagefleet/pkg/outcome"
 	"github.com/stagefleet/stagefleet/pkg/provider"
 	"github.com/stagefleet/stagefleet/pkg/recording"
@@ -84,6 +85,15 @@ func TestClearSpeechIsHeardOffline(t *testing.T) {
 	}
 	if len(got.Tools) != 1 || got.Tools[0].Tool != "pocketsphinx_continuous" {
 		t.Errorf("ran %+v", got.Tools)
+	}
+}
+
+func TestARecordingThatTakesTooMuchIsRefusedAndNotTriedAgain(t *testing.T) {
+	mediatest.Instead(t, "pocketsphinx_continuous", "kill -XCPU $$; sleep 9")
+	objects := workertest.NewObjects(t)
+	got, _ := run(t, objects, given(objects, []byte("the sound"), 2000, true), nil)
+	if got.Verdict.Kind != outcome.KindReject || got.Verdict.Reason != "too_costly" {
+		t.Fatalf("ended %+v", got.Verdict)
 	}
 }
 
