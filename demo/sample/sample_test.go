@@ -25,7 +25,7 @@ func TestAScriptErrorNamesItsLineInOneSentence(t *testing.T) {
 		"title too long":   {"Ann |" + strings.Repeat("a", MaxTitle+1) + "| slt | hello\n", "script line 1: the title is longer than 60"},
 		"words too long":   {"Ann | Chair | slt |" + strings.Repeat("a", MaxWords+1) + "\n", "script line 1: the words are longer than 1000"},
 		"too many turns":   {strings.Repeat(good, MaxTurns+1), "script line 201: more than 200 turns"},
-		"line beyond 64 K": {good + strings.Repeat("a", 70_000), "script line 2: "},
+		"line beyond 64 K": {good + strings.Repeat("a", 70_000), "script line 2: it is longer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse(strings.NewReader(c.script))

@@ -56,7 +56,9 @@ func Parse(r io.Reader) ([]Turn, error) {
 			return nil, fmt.Errorf("script line %d: more than %d turns", number, MaxTurns)
 		}
 	}
-	if err := lines.Err(); err != nil {
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, fmt.Errorf("script line %d: it is longer than any turn", number+1)
+	} else if err != nil {
 		return nil, fmt.Errorf("script line %d: %w", number+1, err)
 	}
 	if len(turns) == 0 {
