@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/stagefleet/stagefleet/pkg/job"
@@ -60,6 +61,8 @@ func problemOf(err error) *Problem {
 		return problem(http.StatusConflict, "version_conflict", "This version of the target exists already with other content; submit it under another version.")
 	case errors.Is(err, job.ErrIdempotencyMismatch):
 		return problem(http.StatusUnprocessableEntity, "idempotency_mismatch", "The idempotency key was used before with another request.")
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return problem(http.StatusInternalServerError, "disk_full", "The fleet's disk is full; its operator has to make room.")
 	}
 	return problem(http.StatusInternalServerError, "internal", "The fleet could not do this; its log says why.")
 }

@@ -179,7 +179,7 @@ func TestAFaultOfTheStoreIsNotTheSendersFault(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "http://localhost"+path, body)
 		r.Header.Set("Content-Type", contentType)
 		answer := httptest.NewRecorder()
-		if server.ServeHTTP(answer, r); answer.Code != http.StatusInternalServerError {
+		if server.ServeHTTP(answer, r); answer.Code != http.StatusInternalServerError || !strings.Contains(answer.Body.String(), "disk is full") {
 			t.Errorf("%s on a full disk = %d %s", path, answer.Code, answer.Body)
 		}
 	}

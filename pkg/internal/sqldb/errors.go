@@ -2,6 +2,8 @@ package sqldb
 
 import (
 	"errors"
+	"fmt"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	lite "modernc.org/sqlite"
@@ -27,4 +29,12 @@ func Transient(err error) bool {
 		return primary == lib.SQLITE_BUSY || primary == lib.SQLITE_LOCKED
 	}
 	return pgconn.SafeToRetry(err) && !errors.Is(err, ErrUnknown)
+}
+
+// named gives a full disk the name that the rest of a program knows it by.
+func named(err error) error {
+	if l, ok := errors.AsType[*lite.Error](err); ok && l.Code()&0xff == lib.SQLITE_FULL {
+		return fmt.Errorf("%w: %w", syscall.ENOSPC, err)
+	}
+	return err
 }

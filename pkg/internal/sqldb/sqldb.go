@@ -145,7 +145,7 @@ func (db *DB) retry(ctx context.Context, name string, m mode, fn func(*Tx) error
 	for try := 1; ; try++ {
 		err := db.once(ctx, name, m, fn)
 		if err == nil || try == maxTries || !Transient(err) {
-			return err
+			return named(err)
 		}
 		db.metrics.retries.WithLabelValues(name).Inc()
 		if err := sleep(ctx, jitter(pause)); err != nil {

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -138,6 +140,23 @@ func TestAStatementThatGoesWithTheCommitFailsWithIt(t *testing.T) {
 			t.Fatalf("error %v, %d rows, what was due with the commit may not run without it", err, count(t, db))
 		}
 	})
+}
+
+func TestAFullDiskIsKnownByItsName(t *testing.T) {
+	db := open(t, url(t, "sqlite"), sqldb.Options{})
+	if _, err := db.Migrate(t.Context(), files); err != nil {
+		t.Fatal(err)
+	}
+	err := db.Update(t.Context(), "test", func(tx *sqldb.Tx) error {
+		if _, err := tx.Exec(t.Context(), "PRAGMA max_page_count = 1"); err != nil {
+			return err
+		}
+		_, err := tx.Exec(t.Context(), "INSERT INTO thing (id, n) VALUES ($1, 1)", strings.Repeat("x", 1<<20))
+		return err
+	})
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("error %v", err)
+	}
 }
 
 func TestAPanicUndoesItsTransactionAndFreesItsConnection(t *testing.T) {
