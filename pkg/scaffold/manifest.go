@@ -132,6 +132,9 @@ func (m *manifest) check(root string, s Stage) error {
 	if err := (stage.Stage{Name: s.Name, Summary: summary, Queue: s.Queue}).Validate(); err != nil {
 		return refuse("%v", err)
 	}
+	if s.Name == "vendor" || s.Name == "testdata" {
+		return refuse("the go command takes a folder %s for something else: give the stage another name", s.Name)
+	}
 	if _, there := m.stages.Stage(s.Name); there || exists(filepath.Join(root, "workers", s.Name)) {
 		return refuse("there is a stage %s already", s.Name)
 	}

@@ -76,6 +76,8 @@ func TestWhatCannotBeIsRefusedAndNothingIsWritten(t *testing.T) {
 		`Name is "../x"`:                        {Name: "../x", After: "highlight"},
 		`Name is "server"`:                      {Name: "server", After: "highlight"},
 		`Name is "review-dlq"`:                  {Name: "review-dlq", After: "highlight"},
+		"takes a folder vendor for something":   {Name: "vendor", After: "highlight"},
+		"takes a folder testdata for something": {Name: "testdata", After: "highlight"},
 		"there is a stage caption already":      {Name: "caption", After: "highlight"},
 		`there is no stage "gone" to follow`:    {Name: "untaken", After: "gone"},
 		"publish is the last stage":             {Name: "notify", After: "publish"},
