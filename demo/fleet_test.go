@@ -55,3 +55,26 @@ func TestTheStateOfARunningDemoIsNotRemoved(t *testing.T) {
 		t.Errorf("without one: %v", err)
 	}
 }
+
+func TestTheDemoSendsNoKeyOfAnotherFleet(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("FLEET_KEY", "another")
+	if err := os.MkdirAll(stateDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{
+		filepath.Join(filepath.Dir(stateDir), "key"): "another",
+		"fleet": "#!/bin/sh\necho key:$FLEET_KEY\ncat .stagefleet/key\n:\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd, err := submission(t.Context(), film{}, ".", "127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := cmd.Output(); err != nil || string(out) != "key:\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
