@@ -62,6 +62,9 @@ func (g *gate) caller(r *http.Request) (caller, error) {
 	key, err := g.keys.CheckKey(r.Context(), secret)
 	if errors.Is(err, job.ErrKey) {
 		g.guesses.wrong(client, secret)
+		if locked, err := g.keys.HasKeys(r.Context()); err == nil && !locked {
+			return caller{}, problem(http.StatusUnauthorized, "key", "The API key is another fleet's: this one has no keys yet, and takes requests without any.")
+		}
 		return caller{}, problem(http.StatusUnauthorized, "key", "%s.", sentence(err))
 	}
 	if err != nil {

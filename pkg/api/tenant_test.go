@@ -344,3 +344,15 @@ func TestAWatchersStreamEndsWithItsKey(t *testing.T) {
 		t.Errorf("= %d %s", a.status, a.text)
 	}
 }
+
+func TestAKeyOfAnotherFleetIsToldFromAWrongOne(t *testing.T) {
+	h := newHouse(t, "sqlite")
+	if a := h.ask("fleet_of_another", "GET", "/v1/jobs", nil); a.status != http.StatusUnauthorized || !strings.Contains(a.text, "no keys yet") {
+		t.Errorf("without keys = %d %s", a.status, a.text)
+	}
+	h.json("", "POST", "/v1/accounts", `{"tenant":"acme"}`)
+	h.json("", "POST", "/v1/keys", `{"tenant":"acme","scopes":["view"]}`)
+	if a := h.ask("fleet_of_another", "GET", "/v1/jobs", nil); a.status != http.StatusUnauthorized || strings.Contains(a.text, "no keys yet") {
+		t.Errorf("with keys = %d %s", a.status, a.text)
+	}
+}
