@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,17 +139,14 @@ func TestTheRecordGoesBackInTimeAgainstLiveQueues(t *testing.T) {
 	if _, err := asked(t).Pause(t.Context(), api.PauseOrder{Stage: "all", Reason: "restore"}); err != nil {
 		t.Fatal(err)
 	}
-	lost := submit(t, "lost") // its message waits in the first queue
 	halt := []string{"server"}
 	for _, s := range workers.Stages {
 		halt = append(halt, s.Name) // here in the place of the kill switch, which containers do not have
+		stop(t, s.Name)
 	}
-	for _, name := range halt {
-		limit := max(fleet.services[name].StopGrace, 30*time.Second)
-		if err := fleet.running[name][0].Stop(t.Context(), &limit); err != nil {
-			t.Fatal(err)
-		}
-	}
+	lost := submit(t, "lost")
+	waits(t, "ingest")
+	stop(t, "server")
 	sql(t, `psql -q -d postgres -c 'ALTER DATABASE fleet RENAME TO lost' -c 'CREATE DATABASE fleet'; pg_restore -d fleet /var/lib/postgresql/data/before`)
 	for _, name := range halt {
 		if err := fleet.running[name][0].Start(t.Context()); err != nil {
@@ -180,6 +178,28 @@ func TestTheRecordGoesBackInTimeAgainstLiveQueues(t *testing.T) {
 		t.Errorf("discard what is nobody's work: %v", err)
 	}
 	reaches(t, submit(t, "lost").ID, completed)
+}
+
+func stop(t *testing.T, name string) {
+	t.Helper()
+	limit := max(fleet.services[name].StopGrace, 30*time.Second)
+	if err := fleet.running[name][0].Stop(t.Context(), &limit); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waits returns when a message waits in the queue of a stage.
+func waits(t *testing.T, name string) {
+	t.Helper()
+	for limit := time.Now().Add(time.Minute); ; <-time.After(200 * time.Millisecond) {
+		stages, err := asked(t).Stages(t.Context())
+		if i := slices.IndexFunc(stages, func(s admin.Stage) bool { return s.Name == name }); err == nil && i >= 0 && stages[i].Visible > 0 {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("no message waits for %s: %+v, %v", name, stages, err)
+		}
+	}
 }
 
 // unknownLetter is the dead letter that the record does not know.
