@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -61,7 +58,7 @@ func newSubmit(getenv func(string) string) *cobra.Command {
 // nameOf is what a file is called, for a fleet that keeps names as lines of text.
 func nameOf(path string) (string, error) {
 	name := filepath.Base(path)
-	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+	if !job.PlainText(name) {
 		return "", usageError{fmt.Errorf("the name of %q has a line break, a control character or bytes that are not UTF-8; give the file another", path)}
 	}
 	return name, nil

@@ -137,7 +137,7 @@ func (s *Server) createImport(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) takeSheet(in *job.ImportSheet, r *http.Request, part *multipart.Part) (sheet recording.Object, err error) {
 	switch part.FormName() {
 	case "folder":
-		if in.Folder, err = text(part, maxFolder); err == nil && in.Folder != "" && (!filepath.IsAbs(in.Folder) || !plain(in.Folder)) {
+		if in.Folder, err = text(part, maxFolder); err == nil && in.Folder != "" && (!filepath.IsAbs(in.Folder) || !job.PlainText(in.Folder)) {
 			err = problem(http.StatusBadRequest, "folder", "The folder must be an absolute path without control characters.")
 		}
 		return sheet, err

@@ -89,7 +89,7 @@ func effectOf(raw []byte) (string, error) {
 		return "", problem(http.StatusUnprocessableEntity, "event", "The event is not a JSON object with text where it names its effect.")
 	}
 	for _, effect := range []string{e.Effect, e.Metadata.Effect, e.Data.Effect, e.Data.Metadata.Effect} {
-		if effect != "" && len(effect) <= maxEffect && plain(effect) {
+		if effect != "" && len(effect) <= maxEffect && job.PlainText(effect) {
 			return effect, nil
 		}
 	}

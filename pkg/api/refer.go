@@ -71,7 +71,7 @@ func (s *Server) refer(w http.ResponseWriter, r *http.Request) (upload, error) {
 // uploaded is the object of a complete upload. One whose server died as the last byte had come is completed here.
 func (s *Server) uploaded(ctx context.Context, c caller, id string) (recording.Object, string, error) {
 	var object recording.Object
-	if !plain(id) {
+	if !job.PlainText(id) {
 		return object, "", job.ErrNotFound
 	}
 	up, err := s.cfg.Record.Upload(ctx, c.tenant, id)

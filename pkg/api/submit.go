@@ -15,7 +15,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/stagefleet/stagefleet/pkg/job"
@@ -87,7 +86,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 // idempotencyKey is what makes a request that is sent again the same request; empty: nothing.
 func idempotencyKey(r *http.Request) (string, error) {
 	key := r.Header.Get("Idempotency-Key")
-	if len(key) > maxKey || !plain(key) {
+	if len(key) > maxKey || !job.PlainText(key) {
 		return "", problem(http.StatusBadRequest, "idempotency_key", "The idempotency key must be UTF-8 of at most %d bytes without control characters.", maxKey)
 	}
 	return key, nil
@@ -237,7 +236,7 @@ func (u *upload) complete() error {
 	if u.target == "" {
 		u.target = u.name
 	}
-	if len(u.name) > maxName || !plain(u.name) {
+	if len(u.name) > maxName || !job.PlainText(u.name) {
 		return errName
 	}
 	if len(u.target) > MaxTarget || !utf8.ValidString(u.target) {
@@ -247,8 +246,3 @@ func (u *upload) complete() error {
 }
 
 var errName = problem(http.StatusBadRequest, "name", "The file name must be UTF-8 of at most %d bytes without control characters.", maxName)
-
-// plain is text that both databases keep and a terminal shows.
-func plain(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
-}

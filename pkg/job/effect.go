@@ -24,7 +24,7 @@ type Effect struct {
 // EffectBegin returns the identifier of a step's named effect and stores it before the call is made. It also
 // prepares the effect to be awaited. ErrNotOwner when the claim has lost its step, *Invalid for a name that cannot be kept.
 func (s *Store) EffectBegin(ctx context.Context, c Claim, name string) (Effect, error) {
-	if name == "" || !plainText(name) {
+	if name == "" || !PlainText(name) {
 		return Effect{}, &Invalid{"The effect's name must be UTF-8 without control characters, and not empty."}
 	}
 	var e Effect
@@ -83,7 +83,7 @@ func (s *Store) Receive(ctx context.Context, e Event) (bool, error) {
 	switch {
 	case !validJSON(e.Body):
 		return false, errors.New("receive event: Body is not JSON in UTF-8")
-	case !plainText(e.ID) || !plainText(e.Effect):
+	case !PlainText(e.ID) || !PlainText(e.Effect):
 		return false, &Invalid{"The event's identifier and its effect must be UTF-8 without control characters."}
 	}
 	fresh := false

@@ -60,7 +60,7 @@ func (r KeyRequest) validate() error {
 		return ErrNotFound // no account is called so
 	case len(r.Scopes) == 0:
 		return &Invalid{"A key needs at least one scope: submit, view or operate."}
-	case len(r.Name) > maxName || !plainText(r.Name):
+	case len(r.Name) > maxName || !PlainText(r.Name):
 		return &Invalid{fmt.Sprintf("A key's name has at most %d bytes of UTF-8 and no control characters.", maxName)}
 	case r.PerMinute < 0:
 		return &Invalid{"A key's requests per minute are 0, for the default, or more."}

@@ -65,7 +65,7 @@ func (sub Submission) validate() error {
 	switch {
 	case !envelope.ValidID(sub.Tenant):
 		return errTenant
-	case sub.Target == "" || len(sub.Target) > maxTarget || !plainText(sub.Target):
+	case sub.Target == "" || len(sub.Target) > maxTarget || !PlainText(sub.Target):
 		return &Invalid{fmt.Sprintf("The target must be 1 to %d bytes of UTF-8 without control characters.", maxTarget)}
 	case sub.Version < 0:
 		return &Invalid{"The version must be a whole number from 1, or 0 for the next."}
@@ -83,8 +83,8 @@ func (sub Submission) validate() error {
 
 var errTenant = &Invalid{"A tenant's name must be 1 to 64 of a-z, A-Z, 0-9, dot, dash and underscore."}
 
-// plainText is what both databases keep and a terminal shows.
-func plainText(text string) bool {
+// PlainText reports whether a text is what both databases keep and a terminal shows: UTF-8 without control characters.
+func PlainText(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
@@ -235,7 +235,7 @@ func takeKey(ctx context.Context, tx *sqldb.Tx, tenant, key, bodyHash, id string
 }
 
 func validKey(key string) error {
-	if len(key) > maxKey || !plainText(key) {
+	if len(key) > maxKey || !PlainText(key) {
 		return &Invalid{fmt.Sprintf("The idempotency key must have at most %d bytes of UTF-8 and no control characters.", maxKey)}
 	}
 	return nil

@@ -35,7 +35,7 @@ var sha256Text = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 func (up Upload) validate() error {
 	switch {
-	case up.Name == "" || len(up.Name) > maxTarget || !plainText(up.Name):
+	case up.Name == "" || len(up.Name) > maxTarget || !PlainText(up.Name):
 		return &Invalid{fmt.Sprintf("The name must be 1 to %d bytes of UTF-8 without control characters.", maxTarget)}
 	case up.Size < 1:
 		return &Invalid{"The size must be the number of bytes that will come, 1 or more."}
